@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How fast are two sets of 100,000 members merged, compared with touching the same bytes once?
+ *
+ * The yardstick is one memcpy of both inputs and one memcmp of the copies with them. Merge and
+ * yardstick take turns in one process; the ratio is that of their medians. Exits 1 if the worst
+ * ratio is above 3, unless --report-only is given.
+ */
+#include <once/lattice.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RATIO_MAX 3.0
+
+enum { MEMBERS = 100000, MEMBER_SIZE_MIN = 16, MEMBER_SIZE_MAX = 36, ROUNDS = 61 };
+
+struct member {
+    uint8_t bytes[MEMBER_SIZE_MAX];
+    size_t size;
+};
+
+enum shape { INTERLEAVED, HALF_SHARED, IDENTICAL, DISJOINT, SHAPES };
+
+static const char *const shape_names[SHAPES] = {
+    [INTERLEAVED] = "interleaved",
+    [HALF_SHARED] = "half-shared",
+    [IDENTICAL] = "identical",
+    [DISJOINT] = "disjoint",
+};
+
+static uint64_t next_random(void)
+{
+    static uint64_t state = 1;
+    uint64_t x = (state += 0x9e3779b97f4a7c15U);
+
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebU;
+    return x ^ x >> 31;
+}
+
+static void die(const char *what)
+{
+    fprintf(stderr, "bench_lattice: %s\n", what);
+    exit(2);
+}
+
+static int member_compare(const void *x, const void *y)
+{
+    const struct member *a = x, *b = y;
+    size_t common = a->size < b->size ? a->size : b->size;
+    int order = memcmp(a->bytes, b->bytes, common);
+
+    return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+}
+
+static struct member random_member(void)
+{
+    struct member member = {
+        .size = MEMBER_SIZE_MIN + next_random() % (MEMBER_SIZE_MAX - MEMBER_SIZE_MIN + 1),
+    };
+
+    for (size_t i = 0; i < member.size; i++)
+        member.bytes[i] = (uint8_t)next_random();
+    return member;
+}
+
+/* Sorted members as a state. It passes the check, so the layout is the library's. */
+static void encode(struct member *members, struct once_buf *out)
+{
+    uint8_t count[4] = {MEMBERS & 0xff, MEMBERS >> 8 & 0xff, MEMBERS >> 16, 0};
+
+    qsort(members, MEMBERS, sizeof *members, member_compare);
+    once_buf_init(out, ONCE_LATTICE_SIZE_MAX);
+    if (once_lattice_bottom(ONCE_LATTICE_GSET, out) != ONCE_OK)
+        die("no bottom");
+    memcpy(out->data + 2, count, sizeof count);
+    for (size_t i = 0; i < MEMBERS; i++) {
+        uint8_t size[4] = {(uint8_t)members[i].size};
+
+        if (once_buf_append(out, size, sizeof size) != ONCE_OK ||
+            once_buf_append(out, members[i].bytes, members[i].size) != ONCE_OK)
+            die("out of memory");
+    }
+    if (once_lattice_check(once_buf_bytes(out), NULL, NULL) != ONCE_OK)
+        die("the members are not a set");
+}
+
+static void make_sets(enum shape shape, struct once_buf *a, struct once_buf *b)
+{
+    struct member *left = calloc(MEMBERS, sizeof *left), *right = calloc(MEMBERS, sizeof *right);
+
+    if (!left || !right)
+        die("out of memory");
+    for (size_t i = 0; i < MEMBERS; i++) {
+        left[i] = random_member();
+        right[i] = random_member();
+        if (shape == IDENTICAL || (shape == HALF_SHARED && i % 2 == 0))
+            right[i] = left[i];
+        if (shape == DISJOINT) {
+            left[i].bytes[0] &= 0x7f;
+            right[i].bytes[0] |= 0x80;
+        }
+    }
+    encode(left, a);
+    encode(right, b);
+    free(left);
+    free(right);
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+static double yardstick_us(const struct once_buf *a, const struct once_buf *b, uint8_t *copy)
+{
+    double start = now_us();
+    volatile int differ;
+
+    memcpy(copy, a->data, a->size);
+    memcpy(copy + a->size, b->data, b->size);
+    differ = memcmp(copy, a->data, a->size) | memcmp(copy + a->size, b->data, b->size);
+    if (differ != 0)
+        die("memory is broken");
+    return now_us() - start;
+}
+
+static double merge_us(const struct once_buf *a, const struct once_buf *b, struct once_buf *out)
+{
+    double start;
+
+    once_buf_clear(out);
+    start = now_us();
+    if (once_lattice_merge(once_buf_bytes(a), once_buf_bytes(b), out) != ONCE_OK)
+        die("the merge failed");
+    return now_us() - start;
+}
+
+static int double_compare(const void *x, const void *y)
+{
+    const double *a = x, *b = y;
+
+    return (*a > *b) - (*a < *b);
+}
+
+static double median(double *values)
+{
+    qsort(values, ROUNDS, sizeof *values, double_compare);
+    return values[ROUNDS / 2];
+}
+
+static double measure(enum shape shape)
+{
+    double merges[ROUNDS], yardsticks[ROUNDS], merge, yardstick;
+    struct once_buf a, b, out;
+    uint8_t *copy;
+    size_t count;
+
+    make_sets(shape, &a, &b);
+    once_buf_init(&out, ONCE_LATTICE_SIZE_MAX);
+    copy = malloc(a.size + b.size);
+    if (!copy)
+        die("out of memory");
+    for (int i = 0; i < 3; i++) { /* pages and caches */
+        yardstick_us(&a, &b, copy);
+        merge_us(&a, &b, &out);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        yardsticks[i] = yardstick_us(&a, &b, copy);
+        merges[i] = merge_us(&a, &b, &out);
+    }
+    merge = median(merges);
+    yardstick = median(yardsticks);
+    if (once_lattice_check(once_buf_bytes(&out), NULL, NULL) != ONCE_OK ||
+        once_lattice_count(once_buf_bytes(&out), &count) != ONCE_OK)
+        die("the merged set is damaged");
+    printf("lattice.gset_merge ratio=%.2f case=%s merge_us=%.0f yardstick_us=%.0f bytes_in=%zu "
+           "members_out=%zu\n",
+           merge / yardstick, shape_names[shape], merge, yardstick, a.size + b.size, count);
+    free(copy);
+    once_buf_release(&a);
+    once_buf_release(&b);
+    once_buf_release(&out);
+    return merge / yardstick;
+}
+
+int main(int argc, char **argv)
+{
+    bool report_only = argc == 2 && strcmp(argv[1], "--report-only") == 0;
+    double worst = 0;
+
+    if (argc > 2 || (argc == 2 && !report_only)) {
+        fprintf(stderr, "usage: bench_lattice [--report-only]\n");
+        return 64;
+    }
+    for (enum shape shape = 0; shape < SHAPES; shape++) {
+        double ratio = measure(shape);
+
+        worst = ratio > worst ? ratio : worst;
+    }
+    printf("lattice.gset_merge worst_ratio=%.2f bound=%.1f\n", worst, RATIO_MAX);
+    return worst <= RATIO_MAX || report_only ? 0 : 1;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every bound and every default of Once, in one place (INV-9).
+ *
+ * At a bound new work is refused with a clear error; nothing is ever evicted, because evicting a key
+ * is a double effect.
+ */
+#ifndef ONCE_LIMITS_H
+#define ONCE_LIMITS_H
+
+/* Names. */
+#define ONCE_NAMESPACE_SIZE_MAX 64
+#define ONCE_KEY_SIZE_MAX 255
+#define ONCE_OWNER_SIZE_MAX 64
+#define ONCE_POINT_SIZE_MAX 64
+
+/* Payloads. */
+#define ONCE_DATA_SIZE_MAX (1 << 20)
+#define ONCE_RESULT_SIZE_MAX (1 << 24)
+#define ONCE_FINGERPRINT_SIZE 32
+#define ONCE_FINGERPRINT_HEADERS_SIZE_MAX (1 << 16) /* names and values of those that count */
+
+/* Clocks. The lease of a running attempt and the retention of a result are two things (K4). */
+#define ONCE_LEASE_MS_DEFAULT 30000LL        /* 30 s */
+#define ONCE_LEASE_MS_MAX 604800000LL        /* 7 d */
+#define ONCE_RETENTION_MS_DEFAULT 86400000LL /* 24 h */
+#define ONCE_RETENTION_MS_MAX 315576000000LL /* 10 years */
+#define ONCE_RETRY_MS_MAX 1000LL             /* longest "come back later" of a BUSY */
+#define ONCE_KEY_SKEW_MS_MAX 86400000LL      /* a key may be born this far in the future */
+#define ONCE_NOW_MS_MAX 253402300799999LL    /* end of the year 9999 */
+#define ONCE_TIME_MS_MAX (ONCE_NOW_MS_MAX + ONCE_KEY_SKEW_MS_MAX + ONCE_RETENTION_MS_MAX)
+
+/* Tokens. 2^53 - 1: a JSON reader that keeps numbers as doubles keeps every fence exact. */
+#define ONCE_FENCE_MAX 9007199254740991ULL
+#define ONCE_ATTEMPT_MAX 1000000000U    /* attempts count up to here, then stay */
+#define ONCE_VERSION_MAX ONCE_FENCE_MAX /* versions, sequence numbers, epochs, message numbers */
+#define ONCE_BUCKET_COUNT_MAX 9223372036854775807ULL /* what a signed 64-bit reader keeps */
+#define ONCE_MACHINE_STATES_MAX 64                   /* states of one declared machine */
+
+/* Mergeable types. */
+#define ONCE_LATTICE_SIZE_MAX (1 << 28)    /* one encoded state */
+#define ONCE_LATTICE_ENTRIES_MAX (1 << 24) /* entries of one collection */
+#define ONCE_LATTICE_DEPTH_MAX 8           /* maps inside maps */
+#define ONCE_LATTICE_TEXT_MAX 4096         /* a description */
+#define ONCE_MEMBER_SIZE_MAX (1 << 16)     /* a set member, a register's value, a map's key */
+#define ONCE_NODE_SIZE_MAX 64              /* a replica's name */
+
+/* JSON bodies made canonical for a fingerprint. */
+#define ONCE_JSON_SIZE_MAX (1 << 24)
+#define ONCE_JSON_DEPTH_MAX 128
+
+#endif

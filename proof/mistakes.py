@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shows that the proof can fail: makes one small mistake at a time in a copy of the sources and asks the
+prover for the property that must catch it.
+
+Each entry names the file, the text before and after, and the property. The same property is first
+proved on the copy without a mistake, with the same time for each goal, so that a refusal means the
+mistake and not a slow machine.
+"""
+import argparse
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from wp import ROOT, environment, prove
+
+
+@dataclass(frozen=True)
+class Mistake:
+    what: str
+    file: str
+    before: str
+    after: str
+    function: str
+    prop: str
+
+
+DECIDE = "src/core/decide.c"
+RECORD = "src/core/record.c"
+
+MISTAKES = [
+    Mistake("a lease that is over is forgotten (runs again)", RECORD,
+            "return now_ms >= rec->lease_end_ms ? ONCE_STATE_DOUBT : ONCE_STATE_STARTED;",
+            "return now_ms >= rec->lease_end_ms ? ONCE_STATE_ABSENT : ONCE_STATE_STARTED;",
+            "once__state_at", "inv4_started_is_never_absent"),
+    Mistake("a lease lives one millisecond too long", RECORD,
+            "return now_ms >= rec->lease_end_ms ? ONCE_STATE_DOUBT",
+            "return now_ms > rec->lease_end_ms ? ONCE_STATE_DOUBT",
+            "once__state_at", "exact"),
+    Mistake("the last byte of a fingerprint is not compared", RECORD,
+            "for (int i = 0; i < ONCE_FINGERPRINT_SIZE; i++)",
+            "for (int i = 0; i < ONCE_FINGERPRINT_SIZE - 1; i++)",
+            "once__fingerprint_equal", "exact"),
+    Mistake("a shorter owner equals a longer one", "src/base/bytes.c",
+            "if (a.size != b.size)", "if (a.size > b.size)",
+            "once__bytes_equal", "exact"),
+    Mistake("BUSY is said before MISMATCH", DECIDE,
+            "    if (!once__fingerprint_equal(&rec->fingerprint, &req->fingerprint))\n",
+            "    if (state != ONCE_STATE_STARTED &&\n"
+            "        !once__fingerprint_equal(&rec->fingerprint, &req->fingerprint))\n",
+            "once__decide_begin", "inv5_mismatch_before_everything"),
+    Mistake("a replay does not look at the fingerprint", DECIDE,
+            "    if (!once__fingerprint_equal(&rec->fingerprint, &req->fingerprint))\n",
+            "    if (state != ONCE_STATE_COMPLETED &&\n"
+            "        !once__fingerprint_equal(&rec->fingerprint, &req->fingerprint))\n",
+            "once__decide_begin", "inv5_replay_is_of_the_same_request"),
+    Mistake("anyone may take over a live lease", DECIDE,
+            "if (owner_asks_again(rec, req))", "if (req->on_doubt == ONCE_ON_DOUBT_RETRY)",
+            "once__decide_begin", "inv1_no_execute_under_a_live_lease"),
+    Mistake("two anonymous callers are the same", DECIDE,
+            "return req->owner.size > 0 && once__bytes_equal", "return once__bytes_equal",
+            "owner_asks_again", "exact"),
+    Mistake("a doubt is retried without permission", DECIDE,
+            "if (req->on_doubt == ONCE_ON_DOUBT_RETRY)", "if (req->owner.size > 0)",
+            "once__decide_begin", "inv4_doubt_needs_permission"),
+    Mistake("a new attempt keeps the old fence", DECIDE,
+            "    decision.next.fence = at.next_fence;\n"
+            "    decision.next.lease_end_ms = at.now_ms + req->lease_ms;",
+            "    decision.next.lease_end_ms = at.now_ms + req->lease_ms;",
+            "execute", "started"),
+    Mistake("a stale owner may complete", DECIDE,
+            "if (fence != rec->fence)\n        return ONCE_STALE;",
+            "if (fence > rec->fence)\n        return ONCE_STALE;",
+            "running_under", "exact"),
+    Mistake("complete overwrites the first answer", DECIDE,
+            "return say(rec, ended_with(rec, answer) ? ONCE_DONE : ONCE_MISMATCH);",
+            "return end(rec, ONCE_STATE_COMPLETED, *answer, now_ms);",
+            "once__decide_complete", "first_answer_stays"),
+    Mistake("another answer is acknowledged", DECIDE,
+            "return say(rec, ended_with(rec, answer) ? ONCE_DONE : ONCE_MISMATCH);",
+            "return say(rec, ONCE_DONE);",
+            "once__decide_complete", "done_means_this_answer"),
+    Mistake("retention counts from the key's birth alone", DECIDE,
+            "decision.next.expires_ms = later(rec->expires_ms, now_ms + rec->retention_ms);",
+            "decision.next.expires_ms = rec->expires_ms;",
+            "end", "kept"),
+    Mistake("a key from a fast clock expires before it is too old", DECIDE,
+            "once_ms expires_ms = later(at.now_ms, req->birth_ms) + req->retention_ms;",
+            "once_ms expires_ms = at.now_ms + req->retention_ms;",
+            "execute", "retained"),
+    Mistake("an old key is accepted for one millisecond", DECIDE,
+            "now_ms - req->birth_ms >= req->retention_ms;",
+            "now_ms - req->birth_ms > req->retention_ms;",
+            "too_old", "exact"),
+    Mistake("resolve disturbs a live owner", DECIDE,
+            "    if (state == ONCE_STATE_STARTED)\n        return say_busy(rec, at.now_ms);\n"
+            "    if (state != ONCE_STATE_DOUBT)",
+            "    if (state != ONCE_STATE_DOUBT && state != ONCE_STATE_STARTED)",
+            "once__decide_resolve", "live_owner_is_not_disturbed"),
+    Mistake("resolve leaves the vanished owner its fence", DECIDE,
+            "    decision.next.fence = at.next_fence;\n    return decision;\n}\n\n"
+            "struct once_decision once__decide_forget",
+            "    return decision;\n}\n\nstruct once_decision once__decide_forget",
+            "once__decide_resolve", "only_doubts"),
+    Mistake("forget deletes a running operation", DECIDE,
+            "    if (fence == 0 && state == ONCE_STATE_STARTED)\n"
+            "        return say_busy(rec, now_ms);\n", "",
+            "once__decide_forget", "inv4_running_needs_its_fence"),
+    Mistake("attempts overflow", DECIDE,
+            "attempts < ONCE_ATTEMPT_MAX ? attempts + 1 : ONCE_ATTEMPT_MAX;", "attempts + 1;",
+            "execute", "valid"),
+    Mistake("a 500 releases the key by default", "src/core/outcome.c",
+            "return status == 503 ? ONCE_OUTCOME_RELEASE : ONCE_OUTCOME_DOUBT;",
+            "return status <= 503 ? ONCE_OUTCOME_RELEASE : ONCE_OUTCOME_DOUBT;",
+            "outcome_of_5xx", "release"),
+]
+
+
+def check(mistake, env, folder, number, timeout_s):
+    """None when the mistake is refuted by the property that should, else what went wrong."""
+    copy = Path(folder) / f"mistake-{number}"
+    for part in ("include", "src", "proof"):
+        shutil.copytree(ROOT / part, copy / part)
+    options = dict(root=copy, timeout_s=timeout_s, jobs=1, only=[mistake.prop],
+                   functions=[mistake.function])
+    right = prove([mistake.file], env, **options)
+    if not right.complete:
+        return f"{mistake.prop} is not proved on the right source: {right.failed}\n{right.log}"
+    source = copy / mistake.file
+    text = source.read_text()
+    if text.count(mistake.before) != 1:
+        return f"the text to change stands {text.count(mistake.before)} times in {mistake.file}"
+    source.write_text(text.replace(mistake.before, mistake.after))
+    wrong = prove([mistake.file], env, **options)
+    if wrong.total == 0:
+        return f"the prover had nothing to prove:\n{wrong.log}"
+    if wrong.proved == wrong.total:
+        return "still proved"  # only mistake.prop was asked for, so nothing else can have failed
+    shutil.rmtree(copy)
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--timeout", type=int, default=8, help="seconds a goal (default 8)")
+    parser.add_argument("--jobs", type=int, default=2, help="mistakes at a time (default 2)")
+    options = parser.parse_args()
+
+    refuted = 0
+    with tempfile.TemporaryDirectory(prefix="once-mistakes-") as folder:
+        env = environment(folder)
+        with ThreadPoolExecutor(options.jobs) as pool:
+            found = pool.map(lambda pair: check(pair[1], env, folder, pair[0], options.timeout),
+                             enumerate(MISTAKES))
+            for mistake, problem in zip(MISTAKES, found):
+                refuted += problem is None
+                word = "refuted" if problem is None else "NOT REFUTED"
+                print(f"{word:12} {mistake.what}: {mistake.function}, {mistake.prop}", flush=True)
+                if problem:
+                    print(f"    {problem}")
+    print(f"mistakes: {refuted} of {len(MISTAKES)} refuted")
+    return 0 if refuted == len(MISTAKES) >= 12 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Style, layering, warnings of two compilers, and the unit and conformance tests under sanitizers.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/steps.sh
+PYTHON=${PYTHON:-/usr/bin/python3}
+
+formatting() {
+    git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format --dry-run -Werror
+}
+
+# configure FOLDER OPTION…: sets a build folder up once.
+configure() {
+    local folder=$1
+    shift
+    [ -f "$folder/build.ninja" ] || meson setup "$folder" "$@"
+}
+
+clang_warnings() {
+    CC=clang configure build/fuzz -Dfuzzers=true -Db_sanitize=address,undefined -Db_lundef=false &&
+        ninja -C build/fuzz
+}
+
+sanitized() {
+    configure build/sanitized -Db_sanitize=address,undefined -Db_lundef=false &&
+        ninja -C build/sanitized &&
+        meson test -C build/sanitized --no-rebuild --print-errorlogs
+}
+
+threads() {
+    configure build/threads -Db_sanitize=thread -Db_lundef=false &&
+        ninja -C build/threads &&
+        meson test -C build/threads --no-rebuild --print-errorlogs --suite threads
+}
+
+step "formatting" formatting
+step "layering" "$PYTHON" scripts/check_layers.py
+step "warnings: clang" clang_warnings
+step "address, undefined: unit, conformance" sanitized
+step "thread: unit" threads
+finish

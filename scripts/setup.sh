@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what building, testing and proving Once needs on Debian 12. Quiet when nothing is missing.
+set -euo pipefail
+
+packages=(
+    build-essential meson ninja-build pkg-config   # build
+    libssl-dev                                     # SHA-256 (libcrypto)
+    libcmocka-dev python3 python3-pytest locales   # tests
+    clang clang-format libclang-rt-14-dev          # fuzzers, formatting
+    frama-c-base why3 z3 cvc4 spin                 # proof
+)
+
+if ! command -v dpkg-query >/dev/null; then
+    # Not Debian: say what is needed and let the build name what it does not find.
+    [ -n "${ONCE_SETUP_QUIET:-}" ] || cat >&2 <<'TEXT'
+setup: this is not Debian, so nothing is installed here. Once needs:
+  to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto)
+  to test:   cmocka, Python 3 with pytest, clang with libFuzzer, clang-format 14
+  to prove:  Frama-C 25 with WP, why3, Z3, CVC4, Spin
+Set ONCE_SETUP_QUIET=1 to silence this.
+TEXT
+    exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "setup: these packages are missing and neither root nor sudo is here: ${missing[*]}" >&2
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+
+echo "setup: installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+export DEBIAN_FRONTEND=noninteractive
+if ! { "${as_root[@]}" apt-get update -q &&
+       "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+           apt-get install -qy --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "setup: could not install ${missing[*]}" >&2
+    exit 1
+fi

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Everything that must hold before a change lands. Long runs are in `make soak`.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/steps.sh
+PYTHON=${PYTHON:-/usr/bin/python3}
+export ONCE_BIN=$PWD/build/once ONCE_PLUGINS=$PWD/build/release/examples/laws
+
+end_to_end() {
+    "$PYTHON" -m pytest -q -p no:cacheprovider tests/e2e
+}
+
+benchmarks() {
+    "$PYTHON" bench/run.py --quick
+}
+
+show "make check" scripts/check.sh
+show "end to end" end_to_end
+step "fuzzers, 5 s each" env FUZZ_SECONDS=5 scripts/fuzz.sh
+step "bench runs" benchmarks
+show "proof" "$PYTHON" proof/prove.py
+show "mistakes are refuted" "$PYTHON" proof/mistakes.py
+show "models" proof/spin/run
+finish

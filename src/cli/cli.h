@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the subcommands of `once` share: the command table, exit statuses, messages.
+ */
+#ifndef ONCE_CLI_CLI_H
+#define ONCE_CLI_CLI_H
+
+/* Exit statuses that scripts may rely on. */
+enum {
+    CLI_OK = 0,     /* done or replayed */
+    CLI_FAILED = 1, /* the thing that was checked does not hold */
+    CLI_USAGE = 64,
+    CLI_INTERNAL = 71 /* out of memory, no random bytes, an output that cannot be written */
+};
+
+/* One subcommand. run gets argv[0] = the subcommand's name. */
+struct cli_command {
+    const char *name;
+    const char *summary; /* one line for `once --help` */
+    const char *help;    /* the whole text of `once NAME --help` */
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct cli_command cli_key;
+extern const struct cli_command cli_laws;
+extern const struct cli_command cli_sim;
+
+/* "once NAME: message" and a pointer to --help on stderr; returns CLI_USAGE. */
+int cli_usage(const struct cli_command *command, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* "once NAME: message" on stderr; returns status. */
+int cli_error(const struct cli_command *command, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

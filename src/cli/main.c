@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one binary, `once`: finds the subcommand and runs it.
+ */
+#include "cli/cli.h"
+#include "cli/echo.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct cli_command *const commands[] = {&cli_key, &cli_laws, &cli_sim};
+
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *out)
+{
+    fputs("once: exactly-once effects over at-least-once networks\n"
+          "\n"
+          "usage: once COMMAND [ARGUMENTS]\n"
+          "       once COMMAND --help\n"
+          "       once --version\n"
+          "\n"
+          "commands:\n",
+          out);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+}
+
+static bool is_help(const char *arg)
+{
+    return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
+}
+
+__attribute__((format(printf, 2, 0))) static void print_message(const struct cli_command *command,
+                                                                const char *format, va_list args)
+{
+    fprintf(stderr, "once %s: ", command->name);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int cli_usage(const struct cli_command *command, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_message(command, format, args);
+    va_end(args);
+    fprintf(stderr, "Try 'once %s --help'.\n", command->name);
+    return CLI_USAGE;
+}
+
+int cli_error(const struct cli_command *command, int status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    print_message(command, format, args);
+    va_end(args);
+    return status;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        puts("once " ONCE_VERSION);
+        return CLI_OK;
+    }
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(argv[1], commands[i]->name) != 0)
+            continue;
+        if (argc > 2 && is_help(argv[2])) {
+            fputs(commands[i]->help, stdout);
+            return CLI_OK;
+        }
+        return commands[i]->run(argc - 1, argv + 1);
+    }
+    fprintf(stderr, "once: there is no command '%s'\nTry 'once --help'.\n", cli_echo(argv[1]).text);
+    return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    int status = run(argc, argv);
+
+    /* A full disk or a closed pipe behind stdout is an error of its own, not a success. */
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("once: cannot write the output");
+        return status != CLI_OK ? status : CLI_INTERNAL;
+    }
+    return status;
+}

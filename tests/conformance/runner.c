@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plays scenarios on an adapter and compares what comes back with what each step expects.
+ */
+#include "conformance/scenario.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* 2026-01-01T00:00:00Z: the scenarios' UUIDv7 keys are made for this clock. */
+static const once_ms START_MS = 1767225600000LL;
+
+struct play {
+    const struct conformance_adapter *adapter;
+    void *store;
+    uint64_t fences[FENCE_NAME_COUNT];
+    const char *scenario;
+    int step_index;
+    int failures;
+};
+
+static const char *kind_name(enum step_kind kind)
+{
+    static const char *const names[] = {"end",   "begin",   "complete", "fail", "checkpoint",
+                                        "renew", "resolve", "forget",   "get",  "advance"};
+
+    return names[kind];
+}
+
+__attribute__((format(printf, 3, 4))) static void
+complain(struct play *play, const struct step *step, const char *format, ...)
+{
+    va_list args;
+
+    play->failures++;
+    printf("# %s, step %d (%s): ", play->scenario, play->step_index, kind_name(step->kind));
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}
+
+static struct conformance_call call_of(const struct play *play, const struct step *step)
+{
+    struct conformance_call call = {
+        .ns = step->ns ? step->ns : "pay",
+        .key = step->key ? step->key : "k",
+        .fingerprint = step->fp,
+        .owner = step->owner,
+        .ttl_ms = step->ttl_ms,
+        .lease_ms = step->lease_ms,
+        .on_doubt = step->retry_doubt ? ONCE_ON_DOUBT_RETRY : ONCE_ON_DOUBT_REJECT,
+        .fence = play->fences[step->with],
+        .done = step->done,
+        .code = step->code,
+        .result = once_bytes_of(step->result),
+        .point = step->point,
+        .data = step->data,
+    };
+
+    if (step->result_size > 0)
+        call.result.size = step->result_size;
+    return call;
+}
+
+static void perform(struct play *play, const struct step *step, struct conformance_answer *answer)
+{
+    const struct conformance_adapter *adapter = play->adapter;
+    struct conformance_call call = call_of(play, step);
+
+    switch (step->kind) {
+    case STEP_BEGIN:
+        adapter->begin(play->store, &call, answer);
+        break;
+    case STEP_COMPLETE:
+        adapter->complete(play->store, &call, answer);
+        break;
+    case STEP_FAIL:
+        adapter->fail(play->store, &call, answer);
+        break;
+    case STEP_CHECKPOINT:
+        adapter->checkpoint(play->store, &call, answer);
+        break;
+    case STEP_RENEW:
+        adapter->renew(play->store, &call, answer);
+        break;
+    case STEP_RESOLVE:
+        adapter->resolve(play->store, &call, answer);
+        break;
+    case STEP_FORGET:
+        adapter->forget(play->store, &call, answer);
+        break;
+    case STEP_GET:
+        adapter->get(play->store, &call, answer);
+        break;
+    case STEP_ADVANCE:
+        adapter->advance(play->store, step->by_ms);
+        break;
+    case STEP_END:
+        break;
+    }
+}
+
+static void compare_text(struct play *play, const struct step *step, const char *what,
+                         const char *want, const char *got)
+{
+    if (want && strcmp(want, got) != 0)
+        complain(play, step, "%s is '%s', not '%s'", what, got, want);
+}
+
+static void compare_fences(struct play *play, const struct step *step, uint64_t fence)
+{
+    if (step->same != FENCE_NONE && fence != play->fences[step->same])
+        complain(play, step, "fence is %" PRIu64 ", not %" PRIu64 " again", fence,
+                 play->fences[step->same]);
+    if (step->above != FENCE_NONE && fence <= play->fences[step->above])
+        complain(play, step, "fence is %" PRIu64 ", not above %" PRIu64, fence,
+                 play->fences[step->above]);
+    if (step->keep != FENCE_NONE)
+        play->fences[step->keep] = fence;
+}
+
+static void compare(struct play *play, const struct step *step,
+                    const struct conformance_answer *answer)
+{
+    if (answer->err != step->err) {
+        complain(play, step, "error is %s, not %s", once_err_name(answer->err),
+                 once_err_name(step->err));
+        return;
+    }
+    if (answer->err != ONCE_OK)
+        return;
+    if (step->kind == STEP_GET) {
+        if (answer->state != step->state)
+            complain(play, step, "state is %s, not %s", once_state_name(answer->state),
+                     once_state_name(step->state));
+    } else if (answer->word != step->word) {
+        complain(play, step, "verdict is %s, not %s", once_word_name(answer->word),
+                 once_word_name(step->word));
+        return;
+    }
+    if (step->attempt != 0 && answer->attempt != step->attempt)
+        complain(play, step, "attempt is %" PRIu32 ", not %" PRIu32, answer->attempt,
+                 step->attempt);
+    if (answer->word == ONCE_BUSY && (answer->retry_ms < 1 || answer->retry_ms > ONCE_RETRY_MS_MAX))
+        complain(play, step, "come back in %" PRId64 " ms is out of range", answer->retry_ms);
+    if (step->retry_ms_most > 0 && answer->retry_ms > step->retry_ms_most)
+        complain(play, step, "come back in %" PRId64 " ms is after the lease ends",
+                 answer->retry_ms);
+    if (step->is_result && answer->code != step->is_code)
+        complain(play, step, "code is %" PRId32 ", not %" PRId32, answer->code, step->is_code);
+    compare_text(play, step, "result", step->is_result, answer->result);
+    compare_text(play, step, "point", step->is_point, answer->point);
+    compare_text(play, step, "data", step->is_data, answer->data);
+    compare_fences(play, step, answer->fence);
+}
+
+static int play_scenario(const struct conformance_adapter *adapter, const struct scenario *scenario,
+                         bool restarts)
+{
+    struct play play = {.adapter = adapter, .scenario = scenario->name};
+
+    play.fences[NEVER_GIVEN] = ONCE_FENCE_MAX;
+    play.store = adapter->open(START_MS);
+    if (!play.store) {
+        printf("# %s: the store does not open\n", scenario->name);
+        return 1;
+    }
+    for (const struct step *step = scenario->steps; step->kind != STEP_END; step++) {
+        struct conformance_answer answer = {0};
+
+        perform(&play, step, &answer);
+        if (step->kind != STEP_ADVANCE)
+            compare(&play, step, &answer);
+        play.step_index++;
+        if (restarts) {
+            play.store = adapter->restart(play.store);
+            if (!play.store) {
+                printf("# %s: the store does not restart\n", scenario->name);
+                return play.failures + 1;
+            }
+        }
+    }
+    adapter->close(play.store);
+    return play.failures;
+}
+
+int conformance_run(const struct conformance_adapter *adapter, const char *filter)
+{
+    int number = 0, failures = 0;
+
+    for (const struct scenario *scenario = scenarios; scenario->name; scenario++) {
+        if (filter && !strstr(scenario->name, filter))
+            continue;
+        for (int restarts = 0; restarts <= (adapter->restart ? 1 : 0); restarts++) {
+            bool failed = play_scenario(adapter, scenario, restarts != 0) > 0;
+
+            printf("%s %d - %s: %s%s\n", failed ? "not ok" : "ok", ++number, adapter->name,
+                   scenario->name, restarts ? ", restarted after every step" : "");
+            failures += failed;
+        }
+    }
+    printf("1..%d\n", number);
+    if (number == 0) {
+        fprintf(stderr, "conformance: no scenario is named like '%s'\n", filter ? filter : "");
+        return 1;
+    }
+    return failures;
+}

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the end-to-end tests find what they test. `make test` sets both variables."""
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def once_bin():
+    path = Path(os.environ.get("ONCE_BIN", ROOT / "build" / "once"))
+    assert path.exists(), f"{path} is not built; run `make`"
+    return path
+
+
+@pytest.fixture(scope="session")
+def plugins():
+    return Path(os.environ.get("ONCE_PLUGINS", ROOT / "build" / "release" / "examples" / "laws"))
+
+
+class Installed:
+    """The library in a folder of its own, as `make install PREFIX=…` leaves it."""
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        self.pkgconfig = next(prefix.rglob("once.pc")).parent
+        self.lib = self.pkgconfig.parent
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("install")
+    # A build folder of its own: the prefix is written into once.pc.
+    build, prefix = folder / "build", folder / "prefix"
+    for command in (["meson", "setup", build, ROOT, f"-Dprefix={prefix}", "--buildtype=release"],
+                    ["ninja", "-C", build], ["meson", "install", "-C", build, "--quiet"]):
+        done = subprocess.run(command, text=True, capture_output=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return Installed(prefix)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The frame of the command line: help, versions, mistakes, outputs that cannot be written."""
+import os
+import subprocess
+
+
+def run(once_bin, *args, **options):
+    return subprocess.run([once_bin, *args], text=True, capture_output=True, timeout=60, **options)
+
+
+def test_help_lists_every_command_and_each_has_help(once_bin):
+    done = run(once_bin, "--help")
+    assert done.returncode == 0 and "usage: once" in done.stdout
+    names = [line.split()[0] for line in done.stdout.split("commands:\n")[1].splitlines()]
+    assert {"key", "laws", "sim"} <= set(names)
+    for name in names:
+        helped = run(once_bin, name, "--help")
+        assert helped.returncode == 0 and helped.stdout.startswith(f"usage: once {name}")
+        assert not helped.stderr
+
+
+def test_no_command_and_unknown_command_are_usage_errors(once_bin):
+    assert run(once_bin).returncode == 64
+    done = run(once_bin, "sevre")
+    assert done.returncode == 64 and "sevre" in done.stderr and "--help" in done.stderr
+
+
+def test_hostile_command_name_is_not_echoed_raw(once_bin):
+    done = run(once_bin, "\x1b[31mred")
+    assert done.returncode == 64 and "\x1b" not in done.stderr
+
+
+def test_version(once_bin):
+    done = run(once_bin, "--version")
+    assert done.returncode == 0 and done.stdout.startswith("once 0.")
+
+
+def test_full_disk_behind_stdout_is_an_error(once_bin):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([once_bin, "sim", "payment"], stdout=full, stderr=subprocess.PIPE,
+                              text=True)
+    assert done.returncode == 71 and "cannot write" in done.stderr
+
+
+def test_story_ends_with_three_debits(once_bin):
+    done = run(once_bin, "sim", "payment")
+    assert done.returncode == 0 and not done.stderr
+    assert "The end: 3 orders, 3 debits, balance 325" in done.stdout
+    for word in ("EXECUTE", "REPLAY", "MISMATCH", "BUSY", "DOUBT", "STALE"):
+        assert f"-> {word}" in done.stdout
+
+
+def test_story_names_its_mistakes(once_bin):
+    assert run(once_bin, "sim").returncode == 64
+    assert run(once_bin, "sim", "shipping").returncode == 64
+    assert run(once_bin, "sim", "payment", "extra").returncode == 64

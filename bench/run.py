@@ -38,7 +38,7 @@ def machine():
     compiler = subprocess.run(["cc", "--version"], capture_output=True, text=True).stdout
     cores = len(re.findall(r"^processor", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
     return (f"{cpu.group(1) if cpu else platform.machine()}, {cores} cores (shared, noisy), "
-            f"{int(memory.group(1)) // (1 << 20)} GiB, Linux {platform.release()}, "
+            f"{int(memory.group(1)) // (1 << 20)} GiB, Linux {".".join(platform.release().split(".")[:2])}, "
             f"{compiler.splitlines()[0]}")
 
 
@@ -66,7 +66,7 @@ def table(rows):
     keys = list(dict.fromkeys(key for row in rows.values() for key in row if key != "limit"))
     lines = ["| what | " + " | ".join(keys) + " |", "|---|" + "---:|" * len(keys)]
     for label, row in rows.items():
-        cells = [f"{row[key]:.2f}" if key in row else "" for key in keys]
+        cells = [f"{row[key]:.2f}".removesuffix(".00") if key in row else "" for key in keys]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

@@ -2,19 +2,22 @@
  *
  * The laws of the effects, written for the prover; never compiled into anything.
  *
- * Each law_ function calls the shipping steps of src/core/effect.c and must return true whatever its
- * arguments are. WP knows the steps by their contracts in effect.h, which it proves on effect.c. There is a
- * law here for each "yes" of the table once__effects (the mergeable ones, UNION, CLOCK and LWW, are in
- * laws.c), and for each "needs no key": there the proof is by induction. One law says that whatever
- * happens to the object only moves it up, another that an operation whose effect lies below is a no-op or
- * refused; so a duplicate changes nothing however late it comes.
+ * Each law_ function calls the shipping steps of src/core/effect.c and must return true whatever
+ * its arguments are. WP knows the steps by their contracts in effect.h, which it proves on
+ * effect.c. There is a law here for each "yes" of the table once__effects (UNION, CLOCK and LWW are
+ * merges: laws.c; GADD is tested), and for each "needs no key": there the proof is by induction.
+ * One law says that whatever happens to the object only moves it up, another that an operation
+ * whose effect lies below is a no-op or refused; so a duplicate changes nothing however late it
+ * comes.
  *
- * "Regroups" is associativity: two neighbours handed over as one do what they do one after the other.
- * Where one apply with both is the only way to do that, it is enough that neither is ever rejected.
+ * "Regroups" is associativity: two neighbours handed over as one do what they do one after the
+ * other. Where one apply with both is the only way to do that, it is enough that neither is ever
+ * rejected.
  */
 #include "core/effect.h"
 
-/* ADD. Without bounds as long as no sum leaves 64 bits; there the counter has bounds like any other. */
+/* ADD. Without bounds as long as no sum leaves 64 bits; there the counter has bounds like any
+ * other. */
 
 /*@ requires fits: INT64_MIN <= s + x <= INT64_MAX && INT64_MIN <= s + y <= INT64_MAX
   @   && INT64_MIN <= s + x + y <= INT64_MAX;
@@ -409,7 +412,8 @@ bool law_move_idempotent(uint32_t s, struct once__move x, const struct once__mac
     return s == twice;
 }
 
-/* A machine without a cycle: its states have ranks, and every move but a stay leads to a higher one. */
+/* A machine without a cycle: its states have ranks, and every move but a stay leads to a higher
+ * one. */
 /*@ predicate forward(struct once__machine *m, uint32_t *rank) =
   @   \forall integer i, j; 0 <= i < m->state_count && 0 <= j < m->state_count && i != j
   @     && has_move(m, i, j) ==> rank[i] < rank[j];
@@ -594,8 +598,8 @@ bool law_append_and_emit_regroup_because_neither_is_rejected(uint64_t s)
            !once__effect_rejected(once__effect_emit(&count));
 }
 
-/* Idempotent, and late duplicates: a log never shrinks, and an event stays where it is, so an accepted APPEND …
- * AT finds itself there for ever. */
+/* Idempotent, and late duplicates: a log never shrinks, and an event stays where it is, so an
+ * accepted APPEND … AT finds itself there for ever. */
 /*@ requires s <= later <= ONCE_VERSION_MAX;
   @ terminates \true;
   @ assigns \nothing;

@@ -29,6 +29,8 @@ class Mistake:
 
 DECIDE = "src/core/decide.c"
 RECORD = "src/core/record.c"
+EFFECT = "src/core/effect.c"
+SCALAR = "src/lattice/scalar.c"
 
 MISTAKES = [
     Mistake("a lease that is over is forgotten (runs again)", RECORD,
@@ -115,6 +117,44 @@ MISTAKES = [
             "return status == 503 ? ONCE_OUTCOME_RELEASE : ONCE_OUTCOME_DOUBT;",
             "return status <= 503 ? ONCE_OUTCOME_RELEASE : ONCE_OUTCOME_DOUBT;",
             "outcome_of_5xx", "release"),
+    Mistake("max takes the smaller", SCALAR,
+            "return a.value < b.value ? b : a;", "return a.value > b.value ? b : a;",
+            "once__max_merge", "at_least_b"),
+    Mistake("a flag falls again", SCALAR,
+            "return a || b;", "return a && b;", "once__flag_merge", "either"),
+    Mistake("counts are added, so a repeated merge counts twice", SCALAR,
+            "return a < b ? b : a;", "return a + b;", "once__count_merge", "larger"),
+    Mistake("two writes at one time by one node have no winner", SCALAR,
+            "order = pair.node_order != 0 ? pair.node_order : pair.value_order;",
+            "order = pair.node_order;",
+            "once__lww_order", "by_value"),
+    Mistake("a removed member comes back", SCALAR,
+            "(a.alive && !b.seen) || (b.alive && !a.seen)", "a.alive || (b.alive && !a.seen)",
+            "once__dot_merge", "rank"),
+    Mistake("concurrent states look ordered", SCALAR,
+            "return x == ONCE_ORDER_EQUAL ? y : ONCE_ORDER_CONCURRENT;", "return y;",
+            "once__order_join", "a_more"),
+    Mistake("a counter falls below its minimum", EFFECT,
+            "if (sum < range.min)", "if (sum < range.min && n > 0)",
+            "once__effect_add", "stays_within"),
+    Mistake("the same token passes the guard twice", EFFECT,
+            "if (token <= *highest", "if (token < *highest",
+            "once__effect_guard", "refuses"),
+    Mistake("a zombie's sequence number is taken", EFFECT,
+            "if (position.epoch < sequence->epoch)", "if (position.epoch + 1 < sequence->epoch)",
+            "once__effect_seq", "fenced"),
+    Mistake("a guarded write does not look at the version", EFFECT,
+            "    if (expected.given && expected.version != reg->version)\n"
+            "        return ONCE__EFFECT_VERSION;\n"
+            "    if (reg->version >= ONCE_VERSION_MAX)\n"
+            "        return ONCE__EFFECT_OVERFLOW;\n"
+            "    reg->version++;\n"
+            "    reg->present = true;",
+            "    if (reg->version >= ONCE_VERSION_MAX)\n"
+            "        return ONCE__EFFECT_OVERFLOW;\n"
+            "    reg->version++;\n"
+            "    reg->present = true;",
+            "once__effect_set", "refuses"),
 ]
 
 

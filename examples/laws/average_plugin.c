@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A merge that looks harmless: the average of two numbers. The average of a number with itself is that
- * number, and of two numbers it is the same either way round. But whoever is averaged last counts most:
- * regrouping changes the result, and replicas that average each other's numbers do not agree.
+ * A merge that looks harmless: the average of two numbers. The average of a number with itself is
+ * that number, and of two numbers it is the same either way round. But whoever is averaged last
+ * counts most: regrouping changes the result, and replicas that average each other's numbers do not
+ * agree.
  *
  *     once laws ./average_plugin.so
  */

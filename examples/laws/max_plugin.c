@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lawful merge: of two numbers the larger. Duplicates, reordering and regrouping make no difference.
+ * A lawful merge: of two numbers the larger. Duplicates, reordering and regrouping make no
+ * difference.
  *
  *     once laws ./max_plugin.so
  */

@@ -18,7 +18,6 @@ inline happen(me)
 /* One step of the resource. A client that is refused knows that someone took over. */
 inline act(me)
 {
-    stage[me] = ACTED;
 #if defined(KEYED)
     if
     :: effects == 0 -> happen(me)
@@ -49,7 +48,6 @@ inline look(me)
 
 inline act_after_look(me)
 {
-    stage[me] = ACTED;
     if
     :: !refused && there -> visit(effect_was_there)
     :: !refused && !there && guard == fence[me] -> happen(me)
@@ -58,6 +56,20 @@ inline act_after_look(me)
         refused = true
     fi;
     answer[me] = holds
+}
+
+/* The client gave up waiting for the resource, and only now its request arrives there. */
+inline land(me)
+{
+    flying[me] = false;
+#ifdef LOOK
+    act_after_look(me);
+#else
+    act(me);
+#endif
+    visit(effect_after_let_go);
+    refused = false;
+    answer[me] = 0
 }
 
 /* ---- A client ---- */
@@ -176,16 +188,18 @@ begin:
        }
     :: d_step { send(me, FAIL) }; goto wait   /* it knows that nothing happened */
     :: d_step { send(me, FORGET) }; goto wait /* likewise, and wants no trace */
-    :: d_step { send(me, LET_GO) }; goto wait /* it does not know */
+    :: d_step { send(me, LET_GO) }; goto wait /* it does not know, and nothing will */
     :: d_step { crash(me) }; goto gone
 #ifdef LOOK
     :: d_step { look(me) };
         if
-        :: d_step { act_after_look(me) }; break
+        :: d_step { act_after_look(me); stage[me] = ACTED }; break
+        :: d_step { !refused && !there -> send(me, LET_GO); flying[me] = true }; goto wait
         :: d_step { crash(me) }; goto gone
         fi
 #else
-    :: d_step { act(me) }; break
+    :: d_step { act(me); stage[me] = ACTED }; break
+    :: d_step { send(me, LET_GO); flying[me] = true }; goto wait
 #endif
     od;
 
@@ -197,10 +211,11 @@ begin:
     fi;
 
 wait:
-    if
-    :: d_step { mail[me].word != 0 && !mail[me].held -> receive(me); learn_end(me) }
-    :: d_step { crash(me) }
-    fi;
+    do
+    :: d_step { flying[me] -> land(me) }
+    :: d_step { mail[me].word != 0 && !mail[me].held -> receive(me); learn_end(me) }; break
+    :: d_step { crash(me) }; break
+    od;
 
 gone:
 #ifdef OWNER_REUSED /* misuse: the owner id names the machine, which comes back and asks again */
@@ -212,5 +227,7 @@ gone:
     goto begin;
 #endif
 end:
-    false
+    do
+    :: d_step { flying[me] -> land(me) }
+    od
 }

@@ -19,7 +19,8 @@
  * every order of real clocks is among the paths. Attempt numbers, creation times and recovery points
  * decide nothing and are left out.
  *
- * Each mistake below changes one line of the decision. `run` shows that the properties notice.
+ * agree.pml holds all this against the shipped decide.c, case by case. Each mistake below changes one
+ * line of the decision; `run` shows that the properties notice.
  */
 mtype = { ABSENT, STARTED, COMPLETED, FAILED, IN_DOUBT };           /* enum once_state */
 mtype = { EXECUTE, REPLAY, BUSY, MISMATCH, DOUBT, TOO_OLD };        /* enum once_word: to begin */
@@ -63,52 +64,58 @@ inline clear(r)
 
 /* ---- The mistakes ---- */
 
-#ifdef EXPIRED_IS_ABSENT /* a lease that ran out frees the key */
+#ifdef EXPIRED_IS_ABSENT /* mistake: a lease that ran out frees the key */
 #define LEASE_OVER_IS ABSENT
 #else
 #define LEASE_OVER_IS IN_DOUBT
 #endif
 
-#ifdef NO_FENCE_CHECK /* whoever says "complete" is believed */
+#ifdef NO_FENCE_CHECK /* mistake: whoever says "complete" is believed */
 #define MY_FENCE(f) true
 #else
 #define MY_FENCE(f) ((f) == rec.fence)
 #endif
 
-#ifdef NO_FINGERPRINT /* the key alone names the request */
+#ifdef NO_FINGERPRINT /* mistake: the key alone names the request */
 #define OTHER_REQUEST(who) false
 #else
 #define OTHER_REQUEST(who) (rec.print != print_of(who))
 #endif
 
-#ifdef BUSY_BEFORE_MISMATCH
+#ifdef BUSY_BEFORE_MISMATCH /* mistake: another request hears of the first one's lease */
 #define BUSY_COMES_FIRST true
 #else
 #define BUSY_COMES_FIRST false
 #endif
 
-#ifdef NO_OWNER /* the owner's own retry is told BUSY like everybody else's */
+#ifdef NO_OWNER /* mistake: the owner's own retry is told BUSY like everybody else's */
 #define OWNER_ASKS_AGAIN(who) false
 #else
-#define OWNER_ASKS_AGAIN(who) (rec.owner == (who))
+#define OWNER_ASKS_AGAIN(who) ((who) != 0 && rec.owner == (who)) /* 0 is anonymous */
 #endif
 
-#ifdef KEY_WITHOUT_BIRTH /* no mistake of Once: the caller's key is no UUIDv7 */
-#define KEY_HAS_BIRTH false
-#else
-#define KEY_HAS_BIRTH true
-#endif
-
-#ifdef DELETE_UNFENCED /* a forget without a fence deletes a running operation too */
+#ifdef DELETE_UNFENCED /* mistake: a forget without a fence deletes a running operation too */
 #define RUNNING_NEEDS_FENCE false
 #else
 #define RUNNING_NEEDS_FENCE true
 #endif
 
+/* ---- What callers choose ---- */
+
+#ifndef KEY_HAS_BIRTH
+#ifdef KEY_WITHOUT_BIRTH /* misuse, where the key may be retried after its retention: no UUIDv7 */
+#define KEY_HAS_BIRTH false
+#else
+#define KEY_HAS_BIRTH true
+#endif
+#endif
+
+#ifndef ON_DOUBT_RETRY
 #ifdef RETRY
 #define ON_DOUBT_RETRY true
 #else
 #define ON_DOUBT_RETRY false
+#endif
 #endif
 
 /* ---- The decision ---- */

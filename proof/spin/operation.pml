@@ -68,6 +68,7 @@ byte fence[CLIENTS + 1];  /* of the attempt it was told to execute */
 byte answer[CLIENTS + 1]; /* what the resource answered */
 mtype call[CLIENTS + 1];  /* how it ended its attempt: this call is in the network */
 bool renew[CLIENTS + 1];  /* a renewal is in the network */
+bool flying[CLIENTS + 1]; /* it let go, but its request to the resource is still on its way */
 
 mtype found[RESOLVERS + 1]; /* this finding is in the network */
 byte found_fence[RESOLVERS + 1];
@@ -112,7 +113,8 @@ byte ended;        /* the highest fence whose attempt has ended */
 bool completed;    /* a complete, or a resolve DONE, was accepted */
 bool answered;     /* someone was told the answer */
 
-#define MAY_ACT(i) (stage[i] == RUNNING || (stage[i] == ASKING && mail[i].word == EXECUTE))
+#define MAY_ACT(i) \
+    (stage[i] == RUNNING || flying[i] || (stage[i] == ASKING && mail[i].word == EXECUTE))
 #if CLIENTS > 2
 #define ANYONE_MAY_ACT (MAY_ACT(1) || MAY_ACT(2) || MAY_ACT(3))
 #else
@@ -141,7 +143,7 @@ proctype clock()
            ENDED(mem) && !mem.expired && age >= mem.retention ->
            mem.expired = true;
            disk.expired = (disk.expired || (disk.fence == mem.fence && ENDED(disk)));
-           printf("clock: the record has expired\n")
+           printf("clock: the retention is over, the record has expired\n")
        }
     :: d_step {
            age < AGE_MAX ->
@@ -208,11 +210,12 @@ proctype power()
 #define LOOKED_AT mem.fence
 #endif
 
-/* A person or a reconciler looks at a doubt, finds out the truth, and says so. */
+/* A person or a reconciler looks at a doubt, finds out the truth, and says so. Resolvers are alike, so
+ * they are numbered in the order in which they look. */
 proctype resolver(byte me)
 {
     d_step {
-        !dirty && STATE_AT(mem) == IN_DOUBT && TRUTH_IS_FINAL ->
+        !dirty && STATE_AT(mem) == IN_DOUBT && TRUTH_IS_FINAL && (me == 1 || found[me - 1] != 0) ->
         found[me] = (effects > 0 -> FOUND_DONE : FOUND_NOT_DONE);
         found_fence[me] = LOOKED_AT;
         found_answer[me] = (effects > 0 -> holds : 0);

@@ -31,6 +31,8 @@
 #define retention_of(who) 1
 #define age 0
 
+#include "check.pml"
+
 byte next_fence = 1;
 
 #include "decide.pml"
@@ -118,7 +120,7 @@ proctype client(byte me)
 
     d_step { clear(rec); clear(next) };
 
-    /* BUSY is told to come back, and so is DOUBT where somebody resolves; silence is a time-out. */
+begin: /* BUSY is told to come back, and so is DOUBT where somebody resolves; silence is a time-out. */
     do
     :: atomic {
            d_step {
@@ -131,9 +133,14 @@ proctype client(byte me)
            maybe_lost();
            if
            :: word == EXECUTE -> may_act[me] = true; word = 0; break
-           :: word == REPLAY -> got[me] = ANSWERED; goto over
-           :: word == DOUBT && DOUBT_IS_AN_END -> got[me] = LEFT_IN_DOUBT; goto over
-           :: else -> word = 0; fence = 0
+           :: word == REPLAY -> visit(replay); got[me] = ANSWERED; goto over
+           :: word == DOUBT && DOUBT_IS_AN_END ->
+               visit(left_in_doubt);
+               got[me] = LEFT_IN_DOUBT;
+               goto over
+           :: word == DOUBT && !DOUBT_IS_AN_END -> visit(waits_in_doubt); word = 0; fence = 0
+           :: word == BUSY -> visit(busy); word = 0; fence = 0
+           :: word == 0 -> visit(reply_lost); fence = 0
            fi
        }
     :: atomic { CAN_LOSE -> printf("network: begin of client %d is lost\n", me); lose() }
@@ -160,7 +167,7 @@ proctype client(byte me)
        }
     fi;
 
-    /* STALE ends it too: somebody resolved the doubt, and the caller will be told the answer. */
+    /* STALE: somebody resolved the doubt meanwhile, so it asks for the answer that is kept. */
     do
     :: atomic {
            d_step {
@@ -171,8 +178,9 @@ proctype client(byte me)
            };
            maybe_lost();
            if
-           :: word != 0 -> got[me] = ANSWERED; goto over
-           :: else -> skip
+           :: word == DONE -> visit(done); got[me] = ANSWERED; goto over
+           :: word == STALE -> visit(asks_after_stale); word = 0; fence = 0; goto begin
+           :: else -> word = 0
            fi
        }
     :: atomic { CAN_LOSE -> printf("network: complete of client %d is lost\n", me); lose() }
@@ -232,6 +240,7 @@ end:
            STATE_AT(mem) == IN_DOUBT && !ANYONE_MAY_ACT ->
            read();
            decide_resolve(happened, mem.fence, 1);
+           visit(resolved);
            printf("resolver: happened=%d -> %e\n", happened, word);
            write();
            word = 0

@@ -11,7 +11,7 @@
 
 #if defined(ACK_BEFORE_DURABLE) /* mistake: tell first, sync later */
 #define HELD false
-#elif defined(REPLAY_BEFORE_DURABLE) /* mistake: what changes nothing waits for nothing */
+#elif defined(REPEAT_BEFORE_DURABLE) /* mistake: what changes nothing waits for nothing */
 #define HELD changed
 #else
 #define HELD dirty

@@ -46,7 +46,7 @@ struct laws_args {
     const char *subject; /* NULL: the table */
 };
 
-/* --- Text ------------------------------------------------------------------------------------------ */
+/* --- Text --- */
 
 /* The forms hold the sign "…", which is three bytes and one column. */
 static void print_padded(const char *text, int columns)
@@ -151,7 +151,7 @@ static void print_detail(const struct once__law_report *report, struct once__eff
            effort.seed);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------------ */
+/* --- JSON --- */
 
 /* Our own texts: UTF-8 without control characters. */
 static void print_json_text(const char *text)
@@ -215,9 +215,10 @@ static void print_json_table(const struct once__law_report *reports, size_t coun
     printf("]}\n");
 }
 
-/* --- The built-in rows ------------------------------------------------------------------------------ */
+/* --- The built-in rows --- */
 
-/* Which rows a name means: as it is written, or, if there is none, in any case (MAX and max differ). */
+/* Which rows a name means: as it is written, or, if there is none, in any case (MAX and max
+ * differ). */
 static size_t rows_named(const char *name, bool exactly, bool *ret_chosen)
 {
     size_t count = 0;
@@ -312,7 +313,7 @@ out:
     return status;
 }
 
-/* --- A plugin ------------------------------------------------------------------------------------------ */
+/* --- A plugin --- */
 
 static int failures_of(const struct once__plugin_report *report)
 {
@@ -387,7 +388,7 @@ static int show_plugin(const struct laws_args *args)
     return failures_of(&report) == 0 ? CLI_OK : CLI_FAILED;
 }
 
-/* --- Arguments ------------------------------------------------------------------------------------------ */
+/* --- Arguments --- */
 
 static bool read_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret_number)
 {

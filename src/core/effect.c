@@ -2,9 +2,9 @@
  *
  * The steps of the effects, and the table of what is true of each. effect.h has the contracts.
  *
- * Every step is pure: it reads its arguments and writes the one value it was given, and that only when
- * it says CHANGED. The order of the checks is part of the meaning: "already done" comes before every
- * refusal that the work itself would have caused, so that a repetition is told the truth.
+ * Every step is pure: it reads its arguments and writes the one value it was given, and that only
+ * when it says CHANGED. The order of the checks is part of the meaning: "already done" comes before
+ * every refusal that the work itself would have caused, so that a repetition is told the truth.
  */
 #include "core/effect.h"
 
@@ -147,8 +147,9 @@ enum once__effect_word once__effect_move(uint32_t *at, struct once__move move,
     return ONCE__EFFECT_CHANGED;
 }
 
-/* Takes away, again and again, every state from which no remaining state can be reached. What can never
- * be taken away lies on a cycle or leads into one. Each round takes at least one, so 64 rounds do. */
+/* Takes away, again and again, every state from which no remaining state can be reached. What
+ * can never be taken away lies on a cycle or leads into one. Each round takes at least one, so
+ * 64 rounds do. */
 bool once__machine_has_cycle(const struct once__machine *machine)
 {
     uint64_t left = 0;

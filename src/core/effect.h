@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Effects: what `apply` does to one object, as pure steps on small values, and what is true of each.
+ * Effects: what `apply` does to one object, as pure steps on small values, and what is true of
+ * each.
  *
- * A step meets the object's value and says CHANGED, UNCHANGED (there was nothing to do) or one of the
- * rejections. Only CHANGED writes the value. An object that nobody touched is all zero. Numbers cannot
- * overflow: what would leave its range is rejected.
+ * A step meets the object's value and says CHANGED, UNCHANGED (there was nothing to do) or one of
+ * the rejections. Only CHANGED writes the value. An object that nobody touched is all zero. Numbers
+ * cannot overflow: what would leave its range is rejected.
  *
- * UNION, CLOCK, LWW and GADD act on mergeable states; their steps are the mutators of <once/lattice.h>.
- * They are in the table below because the table is the whole list.
+ * UNION, CLOCK, LWW and GADD act on mergeable states; their steps are the mutators of
+ * <once/lattice.h>. They are in the table below because the table is the whole list.
  *
- * The contracts are proved by Frama-C on the shipping effect.c, and the laws that follow from them in
- * proof/effect_laws.c. `once laws` runs the same steps and shows the laws that fail.
+ * The contracts are proved by Frama-C on the shipping effect.c, and the laws that follow from them
+ * in proof/effect_laws.c. `once laws` runs the same steps and shows the laws that fail.
  */
 #ifndef ONCE_CORE_EFFECT_H
 #define ONCE_CORE_EFFECT_H
@@ -64,7 +65,7 @@ static inline bool once__effect_rejected(enum once__effect_word word)
     return word > ONCE__EFFECT_UNCHANGED;
 }
 
-/* --- Counters: ADD name n [MIN m] [MAX m] ------------------------------------------------------- */
+/* --- Counters: ADD name n [MIN m] [MAX m] --- */
 
 /* Both ends belong to the range. Without MIN or MAX they are the ends of int64_t. */
 struct once__range {
@@ -86,7 +87,7 @@ struct once__range {
   @*/
 enum once__effect_word once__effect_add(int64_t *value, int64_t n, struct once__range range);
 
-/* --- MAX name n, MIN name n, FLAG name ---------------------------------------------------------- */
+/* --- MAX name n, MIN name n, FLAG name --- */
 
 struct once__extreme {
     bool present; /* false until the first MAX or MIN; then value counts */
@@ -121,10 +122,11 @@ enum once__effect_word once__effect_min(struct once__extreme *extreme, int64_t n
   @*/
 enum once__effect_word once__effect_flag(bool *flag);
 
-/* --- Registers: SET name value [IF version], DELETE name [IF version] ---------------------------- */
+/* --- Registers: SET name value [IF version], DELETE name [IF version] --- */
 
-/* A register's version grows with every SET and with every DELETE that found something, and outlives the
- * value: what stays behind is the tombstone that refuses a late SET … IF. Version 0 was never set. */
+/* A register's version grows with every SET and with every DELETE that found something, and
+ * outlives the value: what stays behind is the tombstone that refuses a late SET … IF. Version 0
+ * was never set. */
 struct once__register {
     uint64_t version;
     bool present;
@@ -158,8 +160,9 @@ struct once__expected {
 enum once__effect_word once__effect_set(struct once__register *reg, struct once_bytes value,
                                         struct once__expected expected);
 
-/* Deleting what is not there is a no-op: a repeated DELETE … IF finds its work done. Only a version that
- * never was is refused there too, or a copy of it could come back later and delete what that version holds. */
+/* Deleting what is not there is a no-op: a repeated DELETE … IF finds its work done. Only a
+ * version that never was is refused there too, or a copy of it could come back later and delete
+ * what that version holds. */
 /*@ requires \valid(reg) && register_ok(reg);
   @ terminates \true;
   @ assigns *reg;
@@ -181,7 +184,7 @@ enum once__effect_word once__effect_set(struct once__register *reg, struct once_
 enum once__effect_word once__effect_delete(struct once__register *reg,
                                            struct once__expected expected);
 
-/* --- State machines: MACHINE name from>to…, MOVE name from to ------------------------------------ */
+/* --- State machines: MACHINE name from>to…, MOVE name from to --- */
 
 /* States are numbered in the order in which they were declared; a machine begins in state 0. */
 struct once__machine {
@@ -198,8 +201,8 @@ struct once__machine {
   @   (((uint64_t)(m->to[from] >> to)) & 1) == 1;
   @*/
 
-/* A machine is declared once. The same again is a no-op; another one is refused, because objects are
- * already somewhere in the first. */
+/* A machine is declared once. The same again is a no-op; another one is refused, because objects
+ * are already somewhere in the first. */
 /*@ requires \valid(machine) && \valid_read(declared) && \separated(machine, declared);
   @ requires machine_ok(machine) && machine_ok(declared) && declared->state_count > 0;
   @ terminates \true;
@@ -243,16 +246,16 @@ struct once__move {
 enum once__effect_word once__effect_move(uint32_t *at, struct once__move move,
                                          const struct once__machine *machine);
 
-/* True when some state can be left and reached again. There a late duplicate of a MOVE can move a second
- * time, so it needs a key; in a machine without a cycle it does not. A move from a state to itself is never
- * more than a no-op, and is no cycle. */
+/* True when some state can be left and reached again. There a late duplicate of a MOVE can move
+ * a second time, so it needs a key; in a machine without a cycle it does not. A move from a
+ * state to itself is never more than a no-op, and is no cycle. */
 /*@ requires \valid_read(machine) && machine_ok(machine);
   @ terminates \true;
   @ assigns \nothing;
   @*/
 bool once__machine_has_cycle(const struct once__machine *machine);
 
-/* --- Fences: GRANT name, GUARD name token --------------------------------------------------------- */
+/* --- Fences: GRANT name, GUARD name token --- */
 
 /* The new token is *token, larger than every one before. */
 /*@ requires \valid(token) && *token <= ONCE_FENCE_MAX;
@@ -265,9 +268,10 @@ bool once__machine_has_cycle(const struct once__machine *machine);
   @*/
 enum once__effect_word once__effect_grant(uint64_t *token);
 
-/* Rejects a token at or below the highest (S4): also the same token again. So a token guards one write,
- * a repeated write is refused without a key, and a holder that writes twice asks for two tokens. Tokens
- * that no GRANT can give are refused, or one typing mistake would lock everybody out. */
+/* Rejects a token at or below the highest (S4): also the same token again. So a token guards one
+ * write, a repeated write is refused without a key, and a holder that writes twice asks for two
+ * tokens. Tokens that no GRANT can give are refused, or one typing mistake would lock everybody
+ * out. */
 /*@ requires \valid(highest) && *highest <= ONCE_FENCE_MAX;
   @ terminates \true;
   @ assigns *highest;
@@ -279,7 +283,7 @@ enum once__effect_word once__effect_grant(uint64_t *token);
   @*/
 enum once__effect_word once__effect_guard(uint64_t *highest, uint64_t token);
 
-/* --- Sequences: SEQ name epoch n ------------------------------------------------------------------ */
+/* --- Sequences: SEQ name epoch n --- */
 
 /* What one producer has sent. Each epoch counts from 0, as Kafka's producers do. */
 struct once__sequence {
@@ -323,7 +327,7 @@ struct once__position {
 enum once__effect_word once__effect_seq(struct once__sequence *sequence,
                                         struct once__position position);
 
-/* --- Counts and logs: BUCKET, APPEND, EMIT --------------------------------------------------------- */
+/* --- Counts and logs: BUCKET, APPEND, EMIT --- */
 
 /* One bucket of BUCKET name bucket n. */
 /*@ requires \valid(count) && *count <= ONCE_BUCKET_COUNT_MAX;
@@ -337,9 +341,10 @@ enum once__effect_word once__effect_seq(struct once__sequence *sequence,
   @*/
 enum once__effect_word once__effect_bucket(uint64_t *count, uint64_t n);
 
-/* The version of a log is its number of events. Without AT an APPEND is blind: the log is not searched for the
- * event id, so a repeated one stands there twice unless a key stops it. With AT version it is a guarded write:
- * the event goes right behind that version or nowhere, and finding itself there already is a no-op. */
+/* The version of a log is its number of events. Without AT an APPEND is blind: the log is not
+ * searched for the event id, so a repeated one stands there twice unless a key stops it. With AT
+ * version it is a guarded write: the event goes right behind that version or nowhere, and
+ * finding itself there already is a no-op. */
 struct once__append {
     struct once__expected at;
     bool there; /* the event right behind version at has this event's id */
@@ -372,7 +377,7 @@ enum once__effect_word once__effect_append(uint64_t *version, struct once__appen
   @*/
 enum once__effect_word once__effect_emit(uint64_t *count);
 
-/* --- The table -------------------------------------------------------------------------------------- */
+/* --- The table --- */
 
 /* One row a form: the laws of SET and of SET … IF are not the same. */
 enum once__effect_id {
@@ -402,8 +407,8 @@ enum once__effect_id {
     ONCE__EFFECT_COUNT
 };
 
-/* The three laws, and the question that decides about a key (A3): can a duplicate that arrives late, after
- * other operations on the object, still change it? docs/laws.md has the definitions. */
+/* The three laws, and the question that decides about a key (A3): can a duplicate that arrives
+ * late, after other operations on the object, still change it? docs/laws.md has the definitions. */
 struct once__laws {
     bool idempotent;
     bool commutative;

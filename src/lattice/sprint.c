@@ -31,10 +31,12 @@ enum {
     BLOCK_SHORT = 48,
     BLOCK_LONG = 80,
 
+    COMMON_SIZE = 1024,
     STRETCH_SIZE = STEPS * (SIZE_SIZE + UINT8_MAX) + BLOCK_LONG,
 };
 _Static_assert(SIZE_SIZE + MEMBER_MIN + SPAN_SHORT <= BLOCK_SHORT, "a block holds the entry");
 _Static_assert(SIZE_SIZE + MEMBER_MIN + SPAN_LONG <= BLOCK_LONG, "a block holds the entry");
+_Static_assert(COMMON_SIZE <= STRETCH_SIZE, "a stretch's room is enough for both");
 _Static_assert((SPAN_SHORT & (SPAN_SHORT + 1)) == 0, "the bits of all sizes tell");
 _Static_assert((SPAN_LONG & (SPAN_LONG + 1)) == 0, "the bits of all sizes tell");
 
@@ -155,6 +157,33 @@ static bool stretch_try(struct stretch *stretch, const struct once__run *a,
     }
 }
 
+/* Replicas mostly hold the same: where the next COMMON_SIZE bytes of both runs are equal, copies the
+ * whole entries in them at once. Gives how many. Needs the room of a stretch. */
+static uint32_t copy_common(struct once__run *a, struct once__run *b, uint8_t **out)
+{
+    uint32_t left = a->left < b->left ? a->left : b->left;
+    uint32_t count = 0;
+    size_t size = 0;
+
+    if (once__load_u64(a->at) != once__load_u64(b->at) || memcmp(a->at, b->at, COMMON_SIZE) != 0)
+        return 0;
+    while (count < left && size + SIZE_SIZE <= COMMON_SIZE) {
+        size_t entry_size = SIZE_SIZE + (size_t)once__load_u32(a->at + size);
+
+        if (entry_size > COMMON_SIZE - size)
+            break;
+        size += entry_size;
+        count++;
+    }
+    memcpy(*out, a->at, size);
+    a->at += size;
+    b->at += size;
+    *out += size;
+    a->left -= count;
+    b->left -= count;
+    return count;
+}
+
 static inline bool has_room(const struct once__run *run)
 {
     return run->left >= STEPS && run->end - run->at >= STRETCH_SIZE;
@@ -167,14 +196,20 @@ uint64_t once__sprint(struct once__run *a, struct once__run *b, uint8_t **out,
     uint64_t written = 0;
     bool is_long = false;
 
-    while (has_room(a) && has_room(b) && out_end - *out >= STRETCH_SIZE &&
-           stretch_try(&stretch, a, b, *out, &is_long)) {
-        a->at = stretch.at[0];
-        b->at = stretch.at[1];
-        *out = stretch.out;
-        a->left -= (uint32_t)(STEPS - stretch.only_b);
-        b->left -= (uint32_t)(stretch.only_b + stretch.both);
-        written += STEPS;
+    while (has_room(a) && has_room(b) && out_end - *out >= STRETCH_SIZE) {
+        uint32_t taken = copy_common(a, b, out);
+
+        if (taken == 0) {
+            if (!stretch_try(&stretch, a, b, *out, &is_long))
+                break;
+            a->at = stretch.at[0];
+            b->at = stretch.at[1];
+            *out = stretch.out;
+            a->left -= (uint32_t)(STEPS - stretch.only_b);
+            b->left -= (uint32_t)(stretch.only_b + stretch.both);
+            taken = STEPS;
+        }
+        written += taken;
     }
     return written;
 }

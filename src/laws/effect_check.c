@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The laws of one effect: each law is a question about a few numbers (search.h), answered by running
- * the model's step, which is the shipping one.
+ * The laws of one effect: each law is a question about a few numbers (search.h), answered by
+ * running the model's step, which is the shipping one.
  *
- * Equal means the same object afterwards. What a caller was told may differ: the second of two guarded
- * writes is refused, and the object is as it should be.
+ * Equal means the same object afterwards. What a caller was told may differ: the second of two
+ * guarded writes is refused, and the object is as it should be.
  */
 #include "base/assert.h"
 #include "laws/laws.h"
 #include "laws/model.h"
 
-/* Which number is which thing. In LATE a number n of "others" is nothing for 0 and other n - 1 else. */
+/* Which number is which thing. In LATE a number n of "others" is nothing for 0 and other n - 1
+ * else. */
 enum { START = 0, X = 1, Y = 2, Z = 3 };
 
 /* One case: the things that the numbers name. */
@@ -237,8 +238,8 @@ static void describe_start(struct once__text *text, const struct once__model *mo
     once__text_add(text, ": ");
 }
 
-/* Text with two sides, such as "ADD 1 twice: 1, then 2": %x, %y, %z are the operations, %l and %r what the
- * left and the right side gave. */
+/* Text with two sides, such as "ADD 1 twice: 1, then 2": %x, %y, %z are the operations, %l and
+ * %r what the left and the right side gave. */
 static void describe_case(struct once__text *text, const struct once__model *model,
                           const struct scene *scene, const struct sides *sides, const char *pattern)
 {

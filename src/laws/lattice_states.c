@@ -2,13 +2,14 @@
  *
  * States of the mergeable types by number.
  *
- * A number is read as a list of mutations, its digits in bijective base K for a type with K mutations
- * (0 is the empty list, 1 to K are the lists of one, and so on), and the list is played on the bottom:
- * each mutator makes a delta from the state so far, and the delta is merged in. So every state here was
- * reached the way users reach it. Numbers and registers need no history: their number is their value.
+ * A number is read as a list of mutations, its digits in bijective base K for a type with K
+ * mutations (0 is the empty list, 1 to K are the lists of one, and so on), and the list is played
+ * on the bottom: each mutator makes a delta from the state so far, and the delta is merged in. So
+ * every state here was reached the way users reach it. Numbers and registers need no history: their
+ * number is their value.
  *
- * Two lists may use the same node for different things, as two writers that wrongly share a name would.
- * The laws must hold even then.
+ * Two lists may use the same node for different things, as two writers that wrongly share a name
+ * would. The laws must hold even then.
  */
 #include "laws/lattice_states.h"
 
@@ -79,7 +80,8 @@ static int mutate_mvreg(unsigned which, struct once_bytes state, struct once_buf
     return once_mvreg_write(state, node(which % 2), letter(which / 2), out);
 }
 
-/* A map of everything: a counter and a set under one key (types that meet), an add-wins set, a map. */
+/* A map of everything: a counter and a set under one key (types that meet), an add-wins set, a
+ * map. */
 static int mutate_map(unsigned which, struct once_bytes state, struct once_buf *out)
 {
     static const unsigned keys[MAP_MUTATIONS] = {0, 0, 1, 1, 2, 2};

@@ -2,8 +2,9 @@
  *
  * The laws: what `once laws` asks of every effect, of every mergeable type, and of a user's merge.
  *
- * Every answer is computed by running the shipping code over many small cases and random larger ones. A
- * "no" comes with a smallest counterexample. A "yes" is a test here; the proof is in proof/.
+ * Every answer is computed by running the shipping code over many small cases and random larger
+ * ones. A "no" comes with a smallest counterexample. A "yes" is a test here; the proof is in
+ * proof/.
  */
 #ifndef ONCE_LAWS_LAWS_H
 #define ONCE_LAWS_LAWS_H
@@ -11,11 +12,15 @@
 #include "core/effect.h"
 #include "laws/search.h"
 
-/* For an operation x on an object in state s, and for merge:
- *   IDEMPOTENT   x twice is x once                            merge(a, a) = a
- *   COMMUTATIVE  x then y is y then x                         merge(a, b) = merge(b, a)
- *   ASSOCIATIVE  (x with y) then z is x then (y with z)       merge(merge(a, b), c) = merge(a, merge(b, c))
- *   LATE         x that was accepted, then others, then x again, is the same without the last x */
+/* For an operation x on an object, and for merge:
+ *   IDEMPOTENT   x twice is x once
+ *                merge(a, a) = a
+ *   COMMUTATIVE  x then y is y then x
+ *                merge(a, b) = merge(b, a)
+ *   ASSOCIATIVE  (x with y) then z is x then (y with z)
+ *                merge(merge(a, b), c) = merge(a, merge(b, c))
+ *   LATE         x that was accepted, then others, then x again, is the same without the last x
+ *                merge(merge(merge(a, b), c), b) = merge(merge(a, b), c) */
 enum once__law {
     ONCE__LAW_IDEMPOTENT,
     ONCE__LAW_COMMUTATIVE,
@@ -38,7 +43,8 @@ struct once__law_finding {
     char example[ONCE__EXAMPLE_SIZE]; /* the counterexample; empty when it holds */
 };
 
-/* A row of the table: first the effects, in the order of once__effects, then the mergeable types. */
+/* A row of the table: first the effects, in the order of once__effects, then the mergeable
+ * types. */
 struct once__law_report {
     bool is_type; /* a mergeable type; else an effect */
     const char *name;
@@ -66,14 +72,14 @@ bool once__law_declared(const struct once__laws *laws, enum once__law law);
 /* The first law about which the table and the check disagree, or ONCE__LAW_COUNT. */
 enum once__law once__law_disagreement(const struct once__law_report *report);
 
-/* --- The parts --------------------------------------------------------------------------------------- */
+/* --- The parts --- */
 
 /* Checks the four laws on the effect's model. On an error what is in findings means nothing. */
 ONCE_MUST_CHECK int once__law_check_effect(enum once__effect_id id, struct once__effort effort,
                                            struct once__law_finding *findings);
 
-/* Something with a merge: states by number, simplest first. Calls that return int give a negative error,
- * which ends the check. */
+/* Something with a merge: states by number, simplest first. Calls that return int give a
+ * negative error, which ends the check. */
 struct once__mergeable {
     void *context;
     uint64_t small; /* all states below are tried together; at least 1 */

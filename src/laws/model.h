@@ -3,8 +3,8 @@
  * Models: for each effect, objects and operations by number, around the real step.
  *
  * A model decides nothing. It makes the object's value and the operation's arguments from a number
- * (0 is the simplest), calls the shipping step of core/effect.h or <once/lattice.h>, compares two values,
- * and describes them. State 0 is the object that nobody touched.
+ * (0 is the simplest), calls the shipping step of core/effect.h or <once/lattice.h>, compares two
+ * values, and describes them. State 0 is the object that nobody touched.
  */
 #ifndef ONCE_LAWS_MODEL_H
 #define ONCE_LAWS_MODEL_H
@@ -70,7 +70,8 @@ struct once__model {
     /* Runs the step: an enum once__effect_word, or a negative enum once_err. */
     int (*apply)(union once__value *value, const struct once__operation *operation);
 
-    /* Two neighbours as one operation. NULL: one apply with both, where one rejection rejects both. */
+    /* Two neighbours as one operation. NULL: one apply with both, where one rejection rejects
+     * both. */
     int (*apply_folded)(union once__value *value, const struct once__operation *first,
                         const struct once__operation *second);
 
@@ -110,8 +111,8 @@ extern const struct once__model once__model_emit;
 /* Shared by the models. */
 extern const char once__grouping_batch[];
 
-/* 0, 1, -1, 2, -2, …; from ONCE__SIGNED_SMALL on scattered over -2^60 to 2^60, so that the sum of a state
- * and three operations stays inside 64 bits. */
+/* 0, 1, -1, 2, -2, …; from ONCE__SIGNED_SMALL on scattered over -2^60 to 2^60, so that the sum
+ * of a state and three operations stays inside 64 bits. */
 enum { ONCE__SIGNED_SMALL = 256 };
 int64_t once__signed_at(uint64_t index);
 

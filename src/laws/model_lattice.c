@@ -158,7 +158,7 @@ static void lattice_describe(struct once__text *text, const union once__value *v
     once_buf_release(&line);
 }
 
-/* --- UNION member… ------------------------------------------------------------------------------------- */
+/* --- UNION member… --- */
 
 static int union_state(uint64_t index, union once__value *ret_value)
 {
@@ -193,7 +193,7 @@ const struct once__model once__model_union = {
     .describe_operation = union_describe_operation,
 };
 
-/* --- CLOCK node n, GADD node n --------------------------------------------------------------------------- */
+/* --- CLOCK node n, GADD node n --- */
 
 static int clock_state(uint64_t index, union once__value *ret_value)
 {
@@ -249,7 +249,7 @@ const struct once__model once__model_gadd = {
     .describe_operation = node_describe_operation,
 };
 
-/* --- LWW time node value ----------------------------------------------------------------------------------- */
+/* --- LWW time node value --- */
 
 static int lww_state(uint64_t index, union once__value *ret_value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models of MACHINE and MOVE. The machine is part of the state that is searched: all machines of up to
- * three states, then random ones of six.
+ * Models of MACHINE and MOVE. The machine is part of the state that is searched: all machines of up
+ * to three states, then random ones of six.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -66,7 +66,7 @@ static void describe_machine(struct once__text *text, const struct once__machine
     }
 }
 
-/* --- MACHINE from>to… ---------------------------------------------------------------------------------- */
+/* --- MACHINE from>to… --- */
 
 static int machine_state(uint64_t index, union once__value *ret_value)
 {
@@ -121,7 +121,7 @@ const struct once__model once__model_machine = {
     .describe_operation = machine_describe_operation,
 };
 
-/* --- MOVE from to ---------------------------------------------------------------------------------------- */
+/* --- MOVE from to --- */
 
 static int move_state(uint64_t index, union once__value *ret_value)
 {
@@ -139,7 +139,8 @@ static int move_state(uint64_t index, union once__value *ret_value)
     return ONCE_OK;
 }
 
-/* Machines of three states in which moves only lead forward: with names exchanged, all without a cycle. */
+/* Machines of three states in which moves only lead forward: with names exchanged, all without a
+ * cycle. */
 enum { FORWARD_MACHINES = 8 };
 
 static int forward_state(uint64_t index, union once__value *ret_value)

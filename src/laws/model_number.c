@@ -18,7 +18,7 @@ static void number_describe(struct once__text *text, const union once__value *va
     once__text_add(text, "%" PRId64, value->counter);
 }
 
-/* --- ADD n ---------------------------------------------------------------------------------------- */
+/* --- ADD n --- */
 
 static int add_state(uint64_t index, union once__value *ret_value)
 {
@@ -64,7 +64,7 @@ const struct once__model once__model_add = {
     .describe_operation = add_describe_operation,
 };
 
-/* --- ADD n MIN 0, ADD n MAX 3, ADD n MIN 0 MAX 3 ----------------------------------------------------- */
+/* --- ADD n MIN 0, ADD n MAX 3, ADD n MIN 0 MAX 3 --- */
 
 enum { FLOOR = 0, CEILING = 3, AMOUNTS = 8, HAS_MIN = 1, HAS_MAX = 2, BOUND_CHOICES = 3 };
 
@@ -125,7 +125,7 @@ const struct once__model once__model_add_bounded = {
     .describe_operation = bounded_describe_operation,
 };
 
-/* --- MAX n, MIN n ------------------------------------------------------------------------------------ */
+/* --- MAX n, MIN n --- */
 
 static int extreme_state(uint64_t index, union once__value *ret_value)
 {
@@ -205,7 +205,7 @@ const struct once__model once__model_min = {
     .describe_operation = extreme_describe_operation,
 };
 
-/* --- FLAG ---------------------------------------------------------------------------------------------- */
+/* --- FLAG --- */
 
 static int flag_state(uint64_t index, union once__value *ret_value)
 {
@@ -262,7 +262,7 @@ const struct once__model once__model_flag = {
     .describe_operation = bare_describe_operation,
 };
 
-/* --- GRANT, GUARD token -------------------------------------------------------------------------------- */
+/* --- GRANT, GUARD token --- */
 
 static int token_state(uint64_t index, union once__value *ret_value)
 {
@@ -328,7 +328,7 @@ const struct once__model once__model_guard = {
     .describe_operation = guard_describe_operation,
 };
 
-/* --- SEQ epoch n ------------------------------------------------------------------------------------------ */
+/* --- SEQ epoch n --- */
 
 enum { SEQ_NUMBERS = 4 }; /* numbers tried in each epoch */
 
@@ -383,7 +383,7 @@ const struct once__model once__model_seq = {
     .describe_operation = pair_describe_operation,
 };
 
-/* --- BUCKET bucket n ---------------------------------------------------------------------------------------- */
+/* --- BUCKET bucket n --- */
 
 static int bucket_state(uint64_t index, union once__value *ret_value)
 {

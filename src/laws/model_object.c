@@ -10,7 +10,7 @@
 
 static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
 
-/* --- SET value, SET value IF version, DELETE, DELETE IF version -------------------------------------- */
+/* --- SET value, SET value IF version, DELETE, DELETE IF version --- */
 
 enum { VALUES = 3 }; /* values that are written: a, b, c */
 
@@ -169,7 +169,7 @@ const struct once__model once__model_delete_if = {
     .describe_operation = register_describe_operation,
 };
 
-/* --- APPEND event, APPEND event AT version, EMIT message ------------------------------------------------ */
+/* --- APPEND event, APPEND event AT version, EMIT message --- */
 
 enum { EVENTS = 2, LOG_STATES_LARGE = 1000 }; /* events a and b; logs of up to 9 of them */
 

@@ -3,12 +3,12 @@
  * Checks a user's merge in a child process.
  *
  * The child loads the plugin and runs the laws of merge_check.c on it. Before each call it notes in
- * shared memory which function it is about to call with which arguments, so that the parent can tell what
- * the last call was however the child ended. The plugin never runs in the parent.
+ * shared memory which function it is about to call with which arguments, so that the parent can
+ * tell what the last call was however the child ended. The plugin never runs in the parent.
  *
  * The plugin is held to its contract at every call: it is called twice over different garbage, its
- * arguments must be untouched afterwards, its result must fit, and a write past the result's room hits a page
- * that does not exist.
+ * arguments must be untouched afterwards, its result must fit, and a write past the result's room
+ * hits a page that does not exist.
  */
 #include "laws/plugin.h"
 
@@ -73,9 +73,10 @@ struct plugin {
     size_t result_size_last;
 };
 
-/* --- In the child ---------------------------------------------------------------------------------- */
+/* --- In the child --- */
 
-/* Notes what is wrong and ends the check: ONCE_ERR_INVALID, with everything the parent needs in shared. */
+/* Notes what is wrong and ends the check: ONCE_ERR_INVALID, with everything the parent needs in
+ * shared. */
 __attribute__((format(printf, 3, 4))) static int
 give_up(struct shared *shared, enum once__plugin_status status, const char *format, ...)
 {
@@ -267,7 +268,8 @@ static int plugin_describe(void *context, struct once_bytes state, struct once_b
     return call_describe(plugin, state.size, out);
 }
 
-/* How many states there are below limit. The plugin says END from some index on, so halving finds it. */
+/* How many states there are below limit. The plugin says END from some index on, so halving
+ * finds it. */
 static int count_states(struct plugin *plugin, uint64_t limit, uint64_t *ret_count)
 {
     uint64_t low = 0, high = limit;
@@ -351,15 +353,18 @@ static void describe_in_child(void *argument)
         return;
     for (size_t i = 0; i < 2; i++) {
         struct once__text escaped = once__text_in(shared->texts[i], sizeof(shared->texts[i]));
+        size_t size = shared->arguments[i].size;
 
-        memcpy(plugin->room[0], shared->arguments[i].bytes, shared->arguments[i].size);
+        if (size > STATE_CAPACITY)
+            return;
+        memcpy(plugin->room[0], shared->arguments[i].bytes, size);
         once_buf_clear(&text);
-        if (call_describe(plugin, shared->arguments[i].size, &text) == ONCE_OK)
+        if (call_describe(plugin, size, &text) == ONCE_OK)
             once__text_add_bytes(&escaped, once_buf_bytes(&text));
     }
 }
 
-/* --- In the parent ------------------------------------------------------------------------------------ */
+/* --- In the parent --- */
 
 static void add_hex(struct once__text *text, const struct argument *argument)
 {

@@ -103,7 +103,8 @@ int once__sandbox_run(void (*function)(void *), void *argument, unsigned timeout
     sigset_t blocked, old_mask;
     pid_t child;
 
-    /* An ignored SIGCHLD would take the child's status away; a blocked one waits for sigtimedwait. */
+    /* An ignored SIGCHLD would take the child's status away; a blocked one waits for
+     * sigtimedwait. */
     sigemptyset(&blocked);
     sigaddset(&blocked, SIGCHLD);
     sigaction(SIGCHLD, &standard, &old_action);

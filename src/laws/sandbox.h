@@ -24,9 +24,9 @@ struct once__sandbox_result {
 void *once__sandbox_share(size_t size);
 void once__sandbox_unshare(void *memory, size_t size); /* accepts NULL */
 
-/* The function gets argument; its standard input is empty and its standard output is standard error. For the
- * calling process nothing changes but what it shares. The calling process must have one thread.
- * ONCE_ERR_MEMORY when no process can be made. */
+/* The function gets argument; its standard input is empty and its standard output is standard
+ * error. For the calling process nothing changes but what it shares. The calling process must
+ * have one thread. ONCE_ERR_MEMORY when no process can be made. */
 ONCE_MUST_CHECK int once__sandbox_run(void (*function)(void *argument), void *argument,
                                       unsigned timeout_ms, struct once__sandbox_result *ret_result);
 

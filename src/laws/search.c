@@ -39,8 +39,8 @@ static int ask(struct search *search, const uint64_t *index)
     return answer;
 }
 
-/* The next combination of all numbers but the last one, like a counter whose last wheel turns fastest.
- * False when all have been. */
+/* The next combination of all numbers but the last one, like a counter whose last wheel turns
+ * fastest. False when all have been. */
 static bool turn(const struct once__domain *domain, uint64_t *index)
 {
     for (size_t i = domain->dimensions - 1; i-- > 0;) {
@@ -51,7 +51,8 @@ static bool turn(const struct once__domain *domain, uint64_t *index)
     return false;
 }
 
-/* Asks about every small combination whose numbers add up to sum: the last number is what is missing. */
+/* Asks about every small combination whose numbers add up to sum: the last number is what is
+ * missing. */
 static int ask_sum(struct search *search, uint64_t sum)
 {
     uint64_t index[ONCE__DIMENSIONS_MAX] = {0};
@@ -107,7 +108,8 @@ static int ask_random(struct search *search, struct once__effort effort)
     return 1;
 }
 
-/* Tries one smaller number for one thing. 0: it fails too, and is the counterexample from now on. */
+/* Tries one smaller number for one thing. 0: it fails too, and is the counterexample from now
+ * on. */
 static int ask_smaller(struct search *search, size_t dimension, uint64_t number)
 {
     uint64_t index[ONCE__DIMENSIONS_MAX];
@@ -118,7 +120,8 @@ static int ask_smaller(struct search *search, size_t dimension, uint64_t number)
     return ask(search, index);
 }
 
-/* One step down for one thing: the smallest numbers first, then half of the way, a quarter, … one. */
+/* One step down for one thing: the smallest numbers first, then half of the way, a quarter, …
+ * one. */
 static int shrink_one(struct search *search, size_t dimension)
 {
     uint64_t from = search->found.index[dimension];

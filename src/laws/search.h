@@ -2,11 +2,11 @@
  *
  * The search for a counterexample.
  *
- * A law is a question about a few things ("is x twice the same as x once, starting from s?"), and each
- * thing is named by a number: 0 is the simplest. The search asks about all combinations of small
- * numbers, those with the smallest sum first, so the first failure is a smallest one. Then it asks about
- * random larger numbers, and makes whatever fails there as small as it can. The same seed asks the same
- * questions.
+ * A law is a question about a few things ("is x twice the same as x once, starting from s?"), and
+ * each thing is named by a number: 0 is the simplest. The search asks about all combinations of
+ * small numbers, those with the smallest sum first, so the first failure is a smallest one. Then it
+ * asks about random larger numbers, and makes whatever fails there as small as it can. The same
+ * seed asks the same questions.
  */
 #ifndef ONCE_LAWS_SEARCH_H
 #define ONCE_LAWS_SEARCH_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text in a fixed array. A report must come out whatever a plugin describes, so what does not fit is
- * cut and marked instead of being an error.
+ * Text in a fixed array. A report must come out whatever a plugin describes, so what does not fit
+ * is cut and marked instead of being an error.
  */
 #include "laws/text.h"
 

@@ -7,6 +7,7 @@
 #ifndef ONCE_TESTS_LATTICE_HELP_H
 #define ONCE_TESTS_LATTICE_HELP_H
 
+#include <endian.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -154,7 +154,8 @@ static void delete__of_what_is_deleted__is_a_no_op(void **state)
     assert_int_equal(reg.version, 4);
 }
 
-/* Otherwise: DELETE IF 5 is "done" at version 4, a SET makes version 5, and the late copy deletes it. */
+/* Otherwise: DELETE IF 5 is "done" at version 4, a SET makes version 5, and the late copy
+ * deletes it. */
 static void delete__expecting_a_version_that_never_was__is_rejected(void **state)
 {
     struct once__register reg = {.version = 4};
@@ -232,7 +233,8 @@ static void move__illegal__is_rejected_with_its_reason(void **state)
     assert_int_equal(at, 0);
 }
 
-/* Can some state reach itself over another one? By closing the relation, which is slow and plain. */
+/* Can some state reach itself over another one? By closing the relation, which is slow and
+ * plain. */
 static bool reaches_itself(const struct once__machine *machine)
 {
     uint64_t reach[ONCE_MACHINE_STATES_MAX];

@@ -186,6 +186,60 @@ static void any__random_bytes__stay_inside(void **state)
     }
 }
 
+static void merge__with_cut_bytes_on_either_side__is_damage(void **state)
+{
+    struct once_lww write = {.time = 1, .node = b("n1"), .value = b("x")};
+    struct once_bytes states[] = {
+        MAKE(once_max_set(1, &out)),
+        MAKE(once_flag_raise(&out)),
+        MAKE(once_lww_write(&write, &out)),
+        MAKE(once_gset_add(b("x"), &out)),
+        MAKE(once_vv_set(b("n1"), 1, &out)),
+        MAKE(once_awset_add(bottom(ONCE_LATTICE_AWSET), b("n1"), b("x"), &out)),
+        MAKE(once_mvreg_write(bottom(ONCE_LATTICE_MVREG), b("n1"), b("x"), &out)),
+        MAKE(once_map_put(b("k"), bottom(ONCE_LATTICE_MAX), &out)),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
+        struct once_bytes cut = keep(states[i].data, states[i].size - 1);
+        struct once_buf out = fresh();
+        enum once_order relation;
+
+        assert_int_equal(once_lattice_merge(states[i], cut, &out), ONCE_ERR_DAMAGED);
+        assert_int_equal(once_lattice_merge(cut, states[i], &out), ONCE_ERR_DAMAGED);
+        assert_int_equal(once_lattice_compare(states[i], cut, &relation), ONCE_ERR_DAMAGED);
+        assert_int_equal(once_lattice_compare(cut, states[i], &relation), ONCE_ERR_DAMAGED);
+        once_buf_release(&out);
+    }
+}
+
+static void iter__dots_of_nodes_that_are_not_there_or_out_of_order__is_damage(void **state)
+{
+    struct once_bytes none = bottom(ONCE_LATTICE_MVREG);
+    struct once_bytes two = merge(MAKE(once_mvreg_write(none, b("n1"), b("x"), &out)),
+                                  MAKE(once_mvreg_write(none, b("n2"), b("y"), &out)));
+    size_t second = two.size - 17; /* the place of the second dot's node: 4 + 8 + 4 + 1 bytes */
+    struct once_lattice_iter iter;
+    struct once_lattice_entry entry;
+    struct once_bytes wild;
+
+    (void)state;
+    wild = keep(two.data, two.size);
+    help_blocks->data[second] = 2;
+    assert_ok(once_lattice_iter_init(&iter, wild));
+    assert_int_equal(once_lattice_iter_next(&iter, &entry), 1);
+    assert_int_equal(once_lattice_iter_next(&iter, &entry), ONCE_ERR_DAMAGED);
+
+    wild = keep(two.data, two.size);
+    help_blocks->data[second - 17] = 1;
+    help_blocks->data[second] = 0;
+    assert_ok(once_lattice_iter_init(&iter, wild));
+    assert_int_equal(once_lattice_iter_next(&iter, &entry), 1);
+    assert_true(same(entry.key, b("n2")));
+    assert_int_equal(once_lattice_iter_next(&iter, &entry), ONCE_ERR_DAMAGED);
+}
+
 /* Wild bytes long enough for the fast merge of members. */
 static void any__random_bytes_in_a_large_set__stay_inside(void **state)
 {
@@ -223,6 +277,8 @@ int main(void)
         TEST(check__every_truncation__is_damage_where_the_bytes_end),
         TEST(check__a_byte_too_many__is_damage_at_that_byte),
         TEST(check__every_bit_flipped__is_refused_or_canonical),
+        TEST(merge__with_cut_bytes_on_either_side__is_damage),
+        TEST(iter__dots_of_nodes_that_are_not_there_or_out_of_order__is_damage),
         TEST(any__random_bytes__stay_inside),
         TEST(any__random_bytes_in_a_large_set__stay_inside),
     };

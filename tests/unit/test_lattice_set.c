@@ -357,6 +357,28 @@ static void gset__disjoint_ranges__merge_as_the_model_says(void **state)
     free(members);
 }
 
+static void gset__members_that_begin_others__are_all_kept(void **state)
+{
+    enum { COUNT = 400 };
+    struct member *members = calloc(2 * COUNT, sizeof *members);
+    uint64_t seed = help_seed();
+    struct once_bytes left, right, both;
+
+    (void)state;
+    assert_non_null(members);
+    for (size_t i = 0; i < COUNT; i++) {
+        members[i] = random_member(&seed, &shapes[1]);
+        members[COUNT + i] = members[i];
+        members[COUNT + i].size += (uint32_t)help_below(&seed, 3); /* by zeros, or not at all */
+    }
+    left = encode(members, COUNT);
+    right = encode(members + COUNT, COUNT);
+    both = encode(members, 2 * COUNT);
+    assert_state(merge(left, right), both);
+    assert_state(merge(right, left), both);
+    free(members);
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, help_release)
 
 int main(void)
@@ -378,6 +400,7 @@ int main(void)
         TEST(iter__numbers__come_in_order_of_nodes),
         TEST(gset__random_sets_of_every_shape__merge_as_the_model_says),
         TEST(gset__disjoint_ranges__merge_as_the_model_says),
+        TEST(gset__members_that_begin_others__are_all_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

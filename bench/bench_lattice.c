@@ -9,6 +9,7 @@
 #include <once/lattice.h>
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,13 +24,27 @@ struct member {
     size_t size;
 };
 
-enum shape { INTERLEAVED, HALF_SHARED, IDENTICAL, DISJOINT, SHAPES };
+enum shape {
+    INTERLEAVED,
+    HALF_SHARED,
+    IDENTICAL,
+    DISJOINT,
+    PREFIXED,
+    UUID,
+    UUID7,
+    DECIMAL,
+    SHAPES
+};
 
 static const char *const shape_names[SHAPES] = {
     [INTERLEAVED] = "interleaved",
     [HALF_SHARED] = "half-shared",
     [IDENTICAL] = "identical",
     [DISJOINT] = "disjoint",
+    [PREFIXED] = "prefixed",
+    [UUID] = "uuid",
+    [UUID7] = "uuid7",
+    [DECIMAL] = "decimal",
 };
 
 static uint64_t next_random(void)
@@ -68,6 +83,49 @@ static struct member random_member(void)
     return member;
 }
 
+static struct member text_member(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static struct member text_member(const char *format, ...)
+{
+    char text[MEMBER_SIZE_MAX + 1];
+    struct member member = {0};
+    va_list args;
+    int size;
+
+    va_start(args, format);
+    size = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (size < 0 || (size_t)size >= sizeof text)
+        die("a member is too long");
+    member.size = (size_t)size;
+    memcpy(member.bytes, text, member.size);
+    return member;
+}
+
+/* The high bits of a UUID are given, its last 62 are random. */
+static struct member uuid_member(uint64_t high)
+{
+    uint64_t low = 1ULL << 63 | next_random() >> 2;
+
+    return text_member("%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
+                       high >> 32, high >> 16 & 0xffff, high & 0xffff, low >> 48,
+                       low & 0xffffffffffff);
+}
+
+static struct member shape_member(enum shape shape)
+{
+    const uint64_t hour_ms = 3600000, born_ms = 1767225600000;
+
+    if (shape == PREFIXED)
+        return text_member("customer:%012" PRIu64, next_random() % 1000000000000);
+    if (shape == UUID)
+        return uuid_member((next_random() & ~0xf000ULL) | 0x4000);
+    if (shape == UUID7)
+        return uuid_member((born_ms + next_random() % hour_ms) << 16 | 0x7000 |
+                           (next_random() & 0xfff));
+    return random_member();
+}
+
 /* Sorted members as a state. It passes the check, so the layout is the library's. */
 static void encode(struct member *members, struct once_buf *out)
 {
@@ -89,6 +147,17 @@ static void encode(struct member *members, struct once_buf *out)
         die("the members are not a set");
 }
 
+/* MEMBERS of the numbers below twice as many, each at most once. */
+static void pick_decimals(struct member *members)
+{
+    size_t wanted = MEMBERS;
+
+    for (size_t i = 0; wanted > 0; i++) {
+        if (next_random() % (2 * MEMBERS - i) < wanted)
+            members[--wanted] = text_member("member-%zu", i);
+    }
+}
+
 static void make_sets(enum shape shape, struct once_buf *a, struct once_buf *b)
 {
     struct member *left = calloc(MEMBERS, sizeof *left), *right = calloc(MEMBERS, sizeof *right);
@@ -96,14 +165,18 @@ static void make_sets(enum shape shape, struct once_buf *a, struct once_buf *b)
     if (!left || !right)
         die("out of memory");
     for (size_t i = 0; i < MEMBERS; i++) {
-        left[i] = random_member();
-        right[i] = random_member();
+        left[i] = shape_member(shape);
+        right[i] = shape_member(shape);
         if (shape == IDENTICAL || (shape == HALF_SHARED && i % 2 == 0))
             right[i] = left[i];
         if (shape == DISJOINT) {
             left[i].bytes[0] &= 0x7f;
             right[i].bytes[0] |= 0x80;
         }
+    }
+    if (shape == DECIMAL) {
+        pick_decimals(left);
+        pick_decimals(right);
     }
     encode(left, a);
     encode(right, b);

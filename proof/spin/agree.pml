@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * decide.pml is the decision that ships: the checker draws every record and every request that the
- * models can tell apart, lets decide.pml decide, calls the function of src/core/decide.c on the same
- * case, and compares word, change and record. `run` links the shipped source into the checker.
+ * models can tell apart, lets decide.pml decide, calls the function of src/core/decide.c on the
+ * same case, and compares word, change and record. `run` links the shipped source into the checker.
  *
  * The C side of a case: ABSENT is all zero; a lease that is over ends now, one that lives ends a
  * millisecond later; likewise an expiry. So both sides of each comparison of times are met exactly.
@@ -70,7 +70,8 @@ c_decl {
         if (state == ONCE_STATE_ABSENT && changed)
             return d.next.fence == 0 && d.next.attempt == 0 && d.next.owner.size == 0;
         return (int)d.next.fence == fence && d.next.fingerprint.bytes[0] == print
-               && d.next.owner.size == (owner > 0) && (owner == 0 || *d.next.owner.data - '0' == owner)
+               && d.next.owner.size == (owner > 0)
+               && (owner == 0 || *d.next.owner.data - '0' == owner)
                && d.next.code == answer && result.size == (answer > 0)
                && (answer == 0 || *result.data - '0' == answer)
                && d.next.retention_ms == retention * RETENTION_MS
@@ -218,8 +219,8 @@ inline decide_and_number()
            rec.state, rec.fence, rec.owner, rec.print, rec.answer, rec.retention);
     printf("case: lease over %d, expired %d\n", rec.lease_over, rec.expired);
     printf("case: %e with fence %d, answer %d, yes %d\n", asked, fence, with, yes);
-    printf("case: from owner %d, print %d, retention %d, age %d, birth %d, retry %d\n", owner, print,
-           retention, age, birth, retry);
+    printf("case: from owner %d, print %d, retention %d, age %d, birth %d, retry %d\n", owner,
+           print, retention, age, birth, retry);
     printf("case: the model says %e, changed %d, %e, fence %d; the code says otherwise\n", word,
            changed, next.state, next.fence)
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A client of operation.pml: it asks, runs what it was told to run, and says how that went. It may crash
- * at every step, and pause as long as it likes. It acts at most once, and never after it said that it did
- * not or could not: that much a caller of Once must keep.
+ * A client of operation.pml: it asks, runs what it was told to run, and says how that went. It may
+ * crash at every step, and pause as long as it likes. It acts at most once, and never after it said
+ * FAIL or FORGET: that much a caller of Once must keep.
  */
+
 /* ---- The effect ---- */
 
 inline happen(me)
@@ -38,7 +39,7 @@ inline act(me)
     answer[me] = holds
 }
 
-/* LOOK takes two steps: show the fence and see what is there; then act, unless a newer one came by. */
+/* LOOK takes two steps: show the fence and see what is there; then act, unless a newer one came. */
 inline look(me)
 {
     refused = (fence[me] <= guard);

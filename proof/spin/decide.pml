@@ -14,13 +14,13 @@
  *     mtype word     what the caller is told
  *     bool changed   next must be durable before word is told
  *
- * Times became questions: decide.c only ever asks whether a moment has passed, so a lease end is the
- * bit lease_over and an expiry is the bit expired. The models let time set them whenever it likes, so
- * every order of real clocks is among the paths. Attempt numbers, creation times and recovery points
- * decide nothing and are left out.
+ * Times became questions: decide.c only ever asks whether a moment has passed, so a lease end is
+ * the bit lease_over and an expiry is the bit expired. The models let time set them whenever it
+ * likes, so every order of real clocks is among the paths. Attempt numbers, creation times and
+ * recovery points decide nothing and are left out.
  *
- * agree.pml holds all this against the shipped decide.c, case by case. Each mistake below changes one
- * line of the decision; `run` shows that the properties notice.
+ * agree.pml holds all this against the shipped decide.c, case by case. Each mistake below changes
+ * one line of the decision; `run` shows that the properties notice.
  */
 mtype = { ABSENT, STARTED, COMPLETED, FAILED, IN_DOUBT };           /* enum once_state */
 mtype = { EXECUTE, REPLAY, BUSY, MISMATCH, DOUBT, TOO_OLD };        /* enum once_word: to begin */
@@ -120,7 +120,7 @@ inline clear(r)
 
 /* ---- The decision ---- */
 
-/* once__state_at. The record never says ABSENT for a started operation: time alone makes a doubt. */
+/* once__state_at: by time alone a started operation becomes a doubt, and never absent. */
 #define STATE_AT(r) \
     (r.state == STARTED && r.lease_over -> LEASE_OVER_IS : \
      ((r.state == COMPLETED || r.state == FAILED) && r.expired -> ABSENT : r.state))

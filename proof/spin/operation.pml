@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One operation under one key, and everything that can go wrong around it. Safety only: progress.pml
- * shows that callers also get somewhere.
+ * One operation under one key, and everything that can go wrong around it. Safety only:
+ * progress.pml shows that callers also get somewhere.
  *
  *     client ──request──▶ network ──▶ worker ──decide──▶ memory ──sync──▶ disk
  *       │  ◀────word───── network ◀──── once it is durable ◀───────────────┘
  *       └────effect────▶ resource (outside: it counts what really happened)
  *
- * The network never forgets: a request, once sent, may arrive at any time, in any order, any number of
- * times or never. So nothing is queued: a begin may always arrive, an owner's call from the moment it is
- * in call[]. Of the replies a client acts on the first that reaches it and ignores the others, so its
- * mailbox holds that one and the others count as lost.
+ * The network never forgets: a request, once sent, may arrive at any time, in any order, any number
+ * of times or never. So nothing is queued: a begin may always arrive, an owner's call from the
+ * moment it is in call[]. Of the replies a client acts on the first that reaches it and ignores the
+ * others, so its mailbox holds that one and the others count as lost.
  *
- * A pause is a client that takes no step while the clock does. A crash is final: a caller who comes back
- * is another client with another owner id, as record.h asks ("names one attempt, not a machine").
+ * A pause is a client that takes no step while the clock does. A crash is final: a caller who comes
+ * back is another client with another owner id, as record.h asks ("names one attempt, not a
+ * machine").
  *
  * What is part of the world is chosen by -D; `run` names every combination it uses.
- *     CLIENTS, RESOLVERS, FENCES                  how many there are; more fences are never given
- *     RETRY                                       on_doubt RETRY; else REJECT, the default
- *     KEYED, FENCED, LOOK                         how the resource guards the effect; else not at all
- *     NO_POWER_CUTS, NO_RENEWALS, NO_EXPIRY, ONE_REQUEST         leave something out
- *     NON_ATOMIC and others                       a mistake; here and in decide.pml, each said where it is
+ *     CLIENTS, RESOLVERS, FENCES   how many there are; more fences are never given
+ *     RETRY                        on_doubt RETRY; else REJECT, the default
+ *     KEYED, FENCED, LOOK          how the resource guards the effect; else not at all
+ *     NO_POWER_CUTS, NO_RENEWALS, NO_EXPIRY, ONE_REQUEST
+ *                                  leave something out
+ *     NON_ATOMIC and others        a mistake of the store or a misuse by its caller, each told
+ *                                  where it is made
  */
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -210,8 +213,8 @@ proctype power()
 #define LOOKED_AT mem.fence
 #endif
 
-/* A person or a reconciler looks at a doubt, finds out the truth, and says so. Resolvers are alike, so
- * they are numbered in the order in which they look. */
+/* A person or a reconciler looks at a doubt, finds out the truth, and says so. Resolvers are alike,
+ * so they are numbered in the order in which they look. */
 proctype resolver(byte me)
 {
     d_step {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Callers get somewhere: whoever does not crash ends with an answer, or, where nobody resolves doubts,
- * with the clear word that there is one. Liveness only: operation.pml shows that nothing bad happens on
- * the way.
+ * Callers get somewhere: whoever does not crash ends with an answer, or, where nobody resolves
+ * doubts, with the clear word that there is one. Liveness only: operation.pml shows that nothing
+ * bad happens on the way.
  *
- * "Eventually" is meaningless over a network that may lose everything for ever, so the network loses
- * LOSSES messages here and repeats STRAYS old ones, at any point, and then behaves. Every process that
- * can take a step takes one eventually (weak fairness: pan -f). Everything decided is durable at once:
- * a power cut that loses an untold decision looks to the caller like a lost message.
+ * "Eventually" is meaningless over a network that may lose everything for ever, so the network
+ * loses LOSSES messages here and repeats STRAYS old ones, at any point, and then behaves. Every
+ * process that can take a step takes one eventually (weak fairness: pan -f). Everything decided is
+ * durable at once: a power cut that loses an untold decision looks to the caller like a lost
+ * message.
  *
  * Configurations, chosen by -D (run lists them all):
  *     CLIENTS         how many attempts there are
@@ -120,7 +121,8 @@ proctype client(byte me)
 
     d_step { clear(rec); clear(next) };
 
-begin: /* BUSY is told to come back, and so is DOUBT where somebody resolves; silence is a time-out. */
+    /* BUSY is told to come back, and so is DOUBT where somebody resolves; silence is a time-out. */
+begin:
     do
     :: atomic {
            d_step {

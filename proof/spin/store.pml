@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store of operation.pml at work: a request arrives, the record is read, decide.pml decides, the
- * record is written, and the word is told. What must hold of a decision is checked where it is made.
+ * The store of operation.pml at work: a request arrives, the record is read, decide.pml decides,
+ * the record is written, and the word is told. What must hold of a decision is checked where it is
+ * made.
  */
+
 #ifdef NON_ATOMIC /* mistake: read, think, then write; this is the one the whole project is about */
 #define ONE_STEP
 #else
@@ -137,7 +139,8 @@ inline handle_call()
            fence[who], word, next.state, next.fence);
     must(stale_refused, !changed || fence[who] >= highest_told);
     if
-    :: changed && next.state == COMPLETED && STATE_AT(rec) == IN_DOUBT -> visit(late_owner_completes)
+    :: changed && next.state == COMPLETED && STATE_AT(rec) == IN_DOUBT ->
+        visit(late_owner_completes)
     :: else -> skip
     fi;
     if
@@ -152,7 +155,8 @@ inline handle_call()
 inline handle_renew()
 {
     decide_renew(fence[who], true);
-    printf("store: RENEW of client %d with fence %d -> %e; %e\n", who, fence[who], word, next.state);
+    printf("store: RENEW of client %d with fence %d -> %e; %e\n", who, fence[who], word,
+           next.state);
     must(stale_refused, !changed || fence[who] >= highest_told);
     if
     :: changed && STATE_AT(rec) == IN_DOUBT -> visit(renewed_out_of_doubt)
@@ -161,8 +165,8 @@ inline handle_renew()
     write()
 }
 
-/* Someone who waited long enough asks to delete the record without naming a fence. Forgetting what has
- * ended is its user's own decision (FORGET_ENDED), so this is about running operations. */
+/* Someone who waited long enough asks to delete the record without naming a fence. Forgetting what
+ * has ended is its user's own decision (FORGET_ENDED), so this is about running operations. */
 inline handle_unfenced_forget()
 {
     decide_forget(0);

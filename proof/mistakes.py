@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shows that the proof can fail: makes one small mistake at a time in a copy of the sources and asks the
-prover for the property that must catch it.
+prover for the property that must catch it. Refuted means: no longer proved, by either prover.
 
 Each entry names the file, the text before and after, and the property. The same property is first
 proved on the copy without a mistake, with the same time for each goal, so that a refusal means the
@@ -110,6 +110,33 @@ MISTAKES = [
             "    if (fence == 0 && state == ONCE_STATE_STARTED)\n"
             "        return say_busy(rec, now_ms);\n", "",
             "once__decide_forget", "inv4_running_needs_its_fence"),
+    Mistake("a doubt can be forgotten by whoever was told of it", DECIDE,
+            "    if (state == ONCE_STATE_DOUBT)\n        return doubt(rec, ONCE_DOUBT);\n\n"
+            "    struct once_decision decision = {.word = ONCE_DONE",
+            "    if (fence == 0 && state == ONCE_STATE_DOUBT)\n        return doubt(rec, ONCE_DOUBT);\n\n"
+            "    struct once_decision decision = {.word = ONCE_DONE",
+            "once__decide_forget", "inv4_doubt_is_never_forgotten"),
+    Mistake("a lease that is over is renewed", DECIDE,
+            "    if (once__state_at(rec, now_ms) == ONCE_STATE_DOUBT)\n"
+            "        return doubt(rec, ONCE_DOUBT);\n", "",
+            "once__decide_renew", "inv4_over_is_over"),
+    Mistake("a late renewal shortens the lease", DECIDE,
+            "later(rec->lease_end_ms, now_ms + renewal.lease_ms);", "now_ms + renewal.lease_ms;",
+            "once__decide_renew", "never_shorter"),
+    Mistake("a late checkpoint moves the recovery point back", DECIDE,
+            "    if (step->follows && !once__bytes_equal(rec->point, step->after))\n"
+            "        return say(rec, ONCE_STALE);\n", "",
+            "once__decide_checkpoint", "d3_never_back"),
+    Mistake("a resolved answer is not kept", DECIDE,
+            "    decision.next.fence = at.next_fence;\n    return decision;\n}\n\n"
+            "struct once_decision once__decide_forget",
+            "    decision.next.fence = at.next_fence;\n"
+            "    decision.next.expires_ms = rec->expires_ms;\n    return decision;\n}\n\n"
+            "struct once_decision once__decide_forget",
+            "once__decide_resolve", "k4_retention_counts_from_the_end"),
+    Mistake("the owner that asks again is told BUSY", DECIDE,
+            "if (owner_asks_again(rec, req))", "if (false)",
+            "once__decide_begin", "lease_decides"),
     Mistake("attempts overflow", DECIDE,
             "attempts < ONCE_ATTEMPT_MAX ? attempts + 1 : ONCE_ATTEMPT_MAX;", "attempts + 1;",
             "execute", "valid"),

@@ -6,22 +6,34 @@ undefined behaviour (RTE). A goal that is not proved, or a contract whose requir
 other, fails the run.
 """
 import argparse
+import re
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from wp import environment, prove
+from wp import ROOT, environment, prove
 
+# name, files, and how many goals there are at least: a contract that disappears is noticed.
 UNITS = [  # the longest first
-    ("the decision", ["src/core/decide.c"]),
-    ("effects: laws", ["proof/effect_laws.c"]),
-    ("merges and their laws", ["src/lattice/scalar.c", "proof/laws.c"]),
-    ("effects", ["src/core/effect.c"]),
-    ("the decision: theorems", ["proof/theorems.c"]),
-    ("bytes and records", ["src/base/bytes.c", "src/core/record.c"]),
-    ("outcomes", ["src/core/outcome.c"]),
+    ("the decision", ["src/core/decide.c"], 500),
+    ("effects: laws", ["proof/effect_laws.c"], 640),
+    ("merges and their laws", ["src/lattice/scalar.c", "proof/laws.c"], 740),
+    ("effects", ["src/core/effect.c"], 285),
+    ("the decision: theorems", ["proof/theorems.c"], 75),
+    ("bytes and records", ["src/base/bytes.c", "src/core/record.c"], 65),
+    ("outcomes", ["src/core/outcome.c"], 40),
 ]
+
+
+def shortcuts():
+    """Annotations that would make the prover believe instead of prove."""
+    files = sorted({f for _, unit, _ in UNITS for f in unit}
+                   | {str(p.relative_to(ROOT)) for p in (ROOT / "src").rglob("*.h")})
+    for name in files:
+        for number, line in enumerate((ROOT / name).read_text().splitlines(), 1):
+            if re.search(r"@.*\b(admit|axiom\w*|check lemma|lemma)\b", line):
+                yield f"{name}:{number}: {line.strip()}"
 
 
 def main():
@@ -42,13 +54,15 @@ def main():
 
         # Frama-C prepares goals on one core while the provers wait: two units at a time use two.
         with ThreadPoolExecutor(options.jobs) as pool:
-            for (name, _), (result, seconds) in zip(UNITS, pool.map(run, UNITS)):
+            for (name, _, least), (result, seconds) in zip(UNITS, pool.map(run, UNITS)):
                 if options.verbose:
                     print(result.log)
+                if result.total < least:
+                    result.open.append(f"fewer goals than the {least} there were: a contract is gone")
                 verdict = "proved" if result.complete else "NOT PROVED"
                 print(f"{name:32} {result.proved:4} / {result.total:<4} goals {verdict}"
                       f"  ({seconds:.0f} s)", flush=True)
-                for goal in result.failed:
+                for goal in [*result.failed, *result.open]:
                     print(f"    not proved: {goal}")
                 if not result.complete:
                     failures += 1
@@ -57,7 +71,11 @@ def main():
                 proved += result.proved
                 total += result.total
                 smoke += result.smoke
-    print(f"proof: {proved} of {total} goals proved, none skipped; "
+    for place in shortcuts():
+        failures += 1
+        print(f"    believed, not proved: {place}")
+    skipped = "none skipped" if not failures else f"{failures} units or shortcuts to look at"
+    print(f"proof: {proved} of {total} goals proved, {skipped}; "
           f"{smoke} contracts checked for contradictions")
     return 1 if failures or proved != total or total == 0 else 0
 

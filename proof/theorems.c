@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What follows from the contracts of src/core/decide.h over the whole life of a key. Each function here
- * is one theorem, its last `ensures`. The prover sees only the contracts of the shipping functions, so a
- * theorem holds for whatever implementation keeps them.
+ * What follows from the contracts of src/core/decide.h over the whole life of a key. Each function
+ * here is one theorem, its last `ensures`. The prover sees only the contracts of the shipping
+ * functions, so a theorem holds for whatever implementation keeps them.
  *
- * A life is a chain of decisions. The step from one to the next is in the contracts already (an EXECUTE
- * binds the fingerprint and sets expires_ms >= birth_ms + retention_ms; complete, fail, checkpoint and renew keep
- * the fingerprint and never lower expires_ms), so a theorem states what the chain has made of the record
- * and proves what the next decision must be.
+ * A life is a chain of decisions. The step from one to the next is in the contracts already (an
+ * EXECUTE binds the fingerprint and sets expires_ms >= birth_ms + retention_ms; complete, fail,
+ * checkpoint, renew and resolve keep the fingerprint and never lower expires_ms), so a theorem
+ * states what the chain has made of the record and proves what the next decision must be.
  */
 #include "core/decide.h"
 
 #include <stddef.h>
 
-/* K5, K6: a UUIDv7 key that was completed never runs again. Not one millisecond after its answer expired,
- * not if the client's clock ran ahead: first it is replayed, then it is too old. */
+/* K5, K6: a UUIDv7 key that was completed never runs again, as long as retries ask for the
+ * retention of the first request. Not one millisecond after its answer expired, not if the
+ * client's clock ran ahead: first it is replayed, then it is too old. */
 /*@ requires record_ok(rec) && rec->state == ONCE_STATE_COMPLETED;
   @ requires moment_ok(at, rec) && request_ok(req, at.now_ms);
   @ requires born: req->birth_ms != ONCE_BIRTH_NONE;
@@ -29,12 +30,12 @@ enum once_word completed_key_never_runs_again(const struct once_record *rec,
     return once__decide_begin(rec, req, at).word;
 }
 
-/* INV-1, INV-4: from the moment an operation is started until its end is told, nobody but its owner is
- * told EXECUTE, at no time whatever, unless the caller says RETRY. */
+/* INV-1, INV-4: from the moment an operation is started until its end is told, nobody but its
+ * owner is told EXECUTE, at no time whatever, unless the caller says RETRY. */
 /*@ requires record_ok(rec);
   @ requires running: rec->state == ONCE_STATE_STARTED || rec->state == ONCE_STATE_DOUBT;
   @ requires moment_ok(at, rec) && request_ok(req, at.now_ms);
-  @ requires another: !bytes_same(rec->owner, req->owner);
+  @ requires another: !own_lease(rec, req);
   @ requires reject: req->on_doubt == ONCE_ON_DOUBT_REJECT;
   @ assigns \nothing;
   @ ensures inv1_nobody_else: \result != ONCE_EXECUTE && \result != ONCE_TOO_OLD;
@@ -45,13 +46,12 @@ enum once_word started_runs_for_nobody_else(const struct once_record *rec,
     return once__decide_begin(rec, req, at).word;
 }
 
-/* D2: once somebody took over, the first owner can neither complete, fail, checkpoint, renew nor delete. */
+/* D2: once somebody took over, the first owner can neither complete, fail, checkpoint, renew
+ * nor delete. */
 /*@ requires record_ok(taken) && taken->state != ONCE_STATE_ABSENT;
   @ requires stale: 1 <= old_fence < taken->fence;
   @ requires now_ok(now_ms);
-  @ requires answer_ok(answer) && \valid_read(step);
-  @ requires step_sizes: step->point.size <= ONCE_POINT_SIZE_MAX
-  @   && step->data.size <= ONCE_DATA_SIZE_MAX;
+  @ requires answer_ok(answer) && step_ok(step);
   @ assigns \nothing;
   @ ensures d2_nothing_changes: \result == 0;
   @*/
@@ -60,11 +60,12 @@ int stale_owner_changes_nothing(const struct once_record *taken, uint64_t old_fe
                                 once_ms now_ms)
 {
     struct once_bytes no_reason = {.data = NULL, .size = 0};
+    struct once_renewal renewal = {.fence = old_fence, .lease_ms = 1};
 
     return once__decide_complete(taken, old_fence, answer, now_ms).changed ||
            once__decide_fail(taken, old_fence, no_reason, now_ms).changed ||
            once__decide_checkpoint(taken, old_fence, step, now_ms).changed ||
-           once__decide_renew(taken, old_fence, 1, now_ms).changed ||
+           once__decide_renew(taken, renewal, now_ms).changed ||
            once__decide_forget(taken, old_fence, now_ms).changed;
 }
 
@@ -84,7 +85,8 @@ int complete_again_is_the_same(const struct once_record *ended, const struct onc
     return again.word == ONCE_DONE && !again.changed;
 }
 
-/* K6: with time that does not run back, a doubt stays a doubt and what has expired stays expired. */
+/* K6: with time that does not run back, a doubt stays a doubt and what has expired stays
+ * expired. */
 /*@ requires \valid_read(rec) && state_known(rec->state);
   @ requires order: now_ms <= later_ms;
   @ assigns \nothing;

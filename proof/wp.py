@@ -18,15 +18,15 @@ class Outcome:
     total: int = 0
     scheduled: int = 0
     smoke: int = 0  # contracts whose requirements do not contradict each other
-    validated: int = 0  # properties, as Frama-C's kernel consolidates them
-    properties: int = 0
+    assumed: int = 0  # contracts of functions without a body here, taken on trust
+    open: list = field(default_factory=list)  # what the kernel's report says is not settled
     failed: list = field(default_factory=list)
     log: str = ""
 
     @property
     def complete(self):
         return (self.total > 0 and self.proved == self.total >= self.scheduled > 0
-                and not self.failed)
+                and not self.failed and not self.open)
 
 
 def environment(folder):
@@ -80,9 +80,13 @@ def read(log, status):
     result.scheduled -= result.smoke
     result.failed = re.findall(r"\[wp\] \[(?!Passed)[A-Z]\w*\] (?:Goal|Smoke-test) (\S+)$", log,
                                re.MULTILINE)
+    # The kernel's own count: every property is validated, or the contract of an external function.
     summary = log[log.rfind("Status Report Summary"):]
-    valid = re.search(r"(\d+) Completely validated", summary)
-    every = re.search(r"(\d+) Total", summary)
-    result.validated = int(valid.group(1)) if valid else 0
-    result.properties = int(every.group(1)) if every else 0
+    for number, what in re.findall(r"^\s+(\d+) (\w[\w ]*)$", summary, re.MULTILINE):
+        if what == "Considered valid":
+            result.assumed = int(number)
+        elif what not in ("Completely validated", "Total"):
+            result.open.append(f"{number} {what}")
+    if "Total" not in summary:
+        result.open.append("no report")
     return result

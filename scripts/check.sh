@@ -7,14 +7,14 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3}
 
 formatting() {
-    git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format --dry-run -Werror
+    find include src tests bench examples proof -name '*.[ch]' | xargs clang-format --dry-run -Werror
 }
 
 # configure FOLDER OPTION…: sets a build folder up once.
 configure() {
     local folder=$1
     shift
-    [ -f "$folder/build.ninja" ] || meson setup "$folder" "$@"
+    [ -f "$folder/build.ninja" ] || { rm -rf "$folder" && meson setup "$folder" "$@"; }
 }
 
 clang_warnings() {
@@ -34,9 +34,16 @@ threads() {
         meson test -C build/threads --no-rebuild --print-errorlogs --suite threads
 }
 
+released() {
+    configure build/release --buildtype=release &&
+        ninja -C build/release &&
+        meson test -C build/release --no-rebuild --print-errorlogs
+}
+
 step "formatting" formatting
 step "layering" "$PYTHON" scripts/check_layers.py
 step "warnings: clang" clang_warnings
+step "as shipped: unit, conformance" released
 step "address, undefined: unit, conformance" sanitized
 step "thread: unit" threads
 finish

@@ -2,7 +2,7 @@
 """Refuses an include that points back: base <- core, lattice <- engine, store <- server, client <- cli.
 
 Also refuses a public header that includes a private one, a C file that skips its SPDX line, and two
-source files of one name (files are nouns, unique in the tree).
+C files of one name in src (files are nouns), and lines past 100 columns.
 """
 import re
 import sys
@@ -30,8 +30,10 @@ def source_files():
 
 def check_includes(path, text):
     parts = path.relative_to(ROOT).parts
-    for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.MULTILINE):
+    for name in re.findall(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', text, re.MULTILINE):
         target = name.split("/")[0]
+        if target not in MAY_INCLUDE and not (ROOT / path.parent / name).exists():
+            continue  # the system's, a library's, or <once/...>
         if parts[0] == "include":
             yield f'public headers do not include "{name}"'
         elif parts[0] == "src" and target != parts[1]:
@@ -56,6 +58,8 @@ def main():
             if path.suffix == ".c":
                 names[path.name].append(str(where))
         problems += [f"{where}: {problem}" for problem in check_includes(path, text)]
+        problems += [f"{where}:{number}: {len(line)} columns"
+                     for number, line in enumerate(text.splitlines(), 1) if len(line) > 100]
     for folder in sorted({p.parent for p in source_files() if "src" in p.relative_to(ROOT).parts[:1]}):
         if not (folder / "README.md").exists():
             problems.append(f"{folder.relative_to(ROOT)}: has no README.md")

@@ -1,15 +1,28 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what building, testing and proving Once needs on Debian 12. Quiet when nothing is missing.
+# Installs what Debian 12 lacks: `setup.sh build` for building Once, `setup.sh` also for testing and
+# proving it. Quiet when nothing is missing.
 set -euo pipefail
 
 packages=(
     build-essential meson ninja-build pkg-config   # build
+    libcmocka-dev                                  # the unit tests are built with everything else
     libssl-dev                                     # SHA-256 (libcrypto)
-    libcmocka-dev python3 python3-pytest locales   # tests
-    clang clang-format libclang-rt-14-dev          # fuzzers, formatting
-    frama-c-base why3 z3 cvc4 spin                 # proof
 )
+case ${1:-all} in
+build) ;;
+all)
+    packages+=(
+        python3 python3-pytest locales             # tests
+        clang clang-format libclang-rt-14-dev      # fuzzers, formatting
+        frama-c-base why3 z3 cvc4 spin             # proof
+    )
+    ;;
+*)
+    echo "usage: setup.sh [build|all]" >&2
+    exit 64
+    ;;
+esac
 
 if ! command -v dpkg-query >/dev/null; then
     # Not Debian: say what is needed and let the build name what it does not find.

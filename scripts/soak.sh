@@ -11,7 +11,7 @@ seeds() {
     ninja -C build/sanitized >/dev/null || return 1
     for seed in $(seq 1 "${SOAK_SEEDS:-50}"); do
         ONCE_SEED=$seed meson test -C build/sanitized --no-rebuild --suite unit \
-            --print-errorlogs >/dev/null || { echo "failed: ONCE_SEED=$seed make check"; return 1; }
+            --print-errorlogs >build/soak.log 2>&1 || { cat build/soak.log; echo "failed: ONCE_SEED=$seed make check"; return 1; }
     done
 }
 

@@ -37,13 +37,16 @@ struct once_defect {
 /* The bytes of a C string, without its NUL. NULL gives no bytes. */
 ONCE_API struct once_bytes once_bytes_of(const char *text);
 
+/* On a buffer that is NULL, and on NULL data of some size, functions that can fail do so with
+ * ONCE_ERR_INVALID; the others do nothing, and the content of NULL is no bytes. */
+
 /* Starts empty, allocates nothing. */
 ONCE_API void once_buf_init(struct once_buf *buf, size_t size_max);
 
 /* Empties the buffer and keeps its memory. */
 ONCE_API void once_buf_clear(struct once_buf *buf);
 
-/* Frees the memory; the buffer is as after init. Accepts NULL. */
+/* Frees the memory; the buffer is as after init. */
 ONCE_API void once_buf_release(struct once_buf *buf);
 
 /* Makes room for extra more bytes after size. ONCE_ERR_FULL, ONCE_ERR_MEMORY. */

@@ -2,8 +2,9 @@
  *
  * Errors of every fallible function in Once.
  *
- * A function that can fail returns 0 or one of these negative numbers; its outputs (named ret_x) are
- * written only on success. Verdicts such as MISMATCH or BUSY are answers, not errors: verdict.h.
+ * A function that can fail returns 0 or one of these negative numbers; its outputs (named ret_x)
+ * are written only on success. Verdicts such as MISMATCH or BUSY are answers, not errors:
+ * verdict.h.
  */
 #ifndef ONCE_ERR_H
 #define ONCE_ERR_H

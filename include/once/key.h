@@ -57,6 +57,11 @@ ONCE_API ONCE_MUST_CHECK int once_key_business(struct once_bytes id, struct once
  * ret_defect (may be NULL) is written on failure only. */
 ONCE_API ONCE_MUST_CHECK int once_key_check(struct once_bytes key, struct once_defect *ret_defect);
 
+/* The rules of a namespace: 1 to ONCE_NAMESPACE_SIZE_MAX bytes of printable ASCII without spaces.
+ * ONCE_ERR_INVALID; ret_defect (may be NULL) is written on failure only. */
+ONCE_API ONCE_MUST_CHECK int once_namespace_check(struct once_bytes ns,
+                                                  struct once_defect *ret_defect);
+
 /* Reads the value of an Idempotency-Key header: an RFC 9651 string ("8e03", in quotes, with \" and
  * \\ as escapes) or the bare form that most clients send (8e03: no white space, quotes,
  * backslashes, commas or semicolons). Blanks around it are skipped; both forms of a key give the

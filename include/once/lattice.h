@@ -11,9 +11,26 @@
  * the delta into its own state and sends it, or its whole state, to the others, who merge it into
  * theirs.
  *
+ * What delivery has to do. States and deltas may arrive in any order, any number of times. Replicas
+ * are equal once everything that was made has reached all of them: by itself, or inside a state
+ * that it was merged into. So a delta that was lost is made up for by the delta again, by the
+ * merged delta of a stretch of updates that it is in, or by the whole state of any replica that has
+ * it. A later delta of the same node need not do:
+ *   FLAG, VV by increments, GCOUNTER   makes up for all earlier ones
+ *   PNCOUNTER                          for those of the same sign
+ *   MAX, MIN, VV that is set           if its number is not less (MIN: not more)
+ *   LWW                                if it is the later write
+ *   GSET, AWSET, MVREG                 does not
+ *   MAP                                under its key as the type there; of another key it does not
+ * A replica of an AWSET or MVREG cannot notice the loss by itself: a later remove can fill the gap
+ * in its context, and what the lost delta had replaced lives on. Where deltas can get lost, send a
+ * whole state from time to time.
+ *
  * Rules for every function below:
  * - Functions that make a state append it to out; on error out is what it was. out must not hold
- *   the input bytes (ONCE_ERR_INVALID).
+ *   the input bytes (ONCE_ERR_INVALID), and needs room for more than the result may be in the end:
+ *   a merge for a.size + b.size bytes, a mutator for its delta as if it changed something.
+ * - No pointer may be NULL (ONCE_ERR_INVALID), except data of size 0 and where it is said.
  * - Bytes that came from elsewhere go through once_lattice_check first. Everything here stays
  *   inside its inputs whatever they hold, and gives ONCE_ERR_DAMAGED where it stumbles over damage;
  *   results mean something only for states that passed the check.
@@ -82,7 +99,8 @@ ONCE_API ONCE_MUST_CHECK int once_lattice_compare(struct once_bytes a, struct on
                                                   enum once_order *ret_order);
 
 /* One line for people, such as "gset{a,b}": not a format, cut short with "..." past
- * ONCE_LATTICE_TEXT_MAX bytes. Other than printable ASCII is escaped. No NUL is appended. */
+ * ONCE_LATTICE_TEXT_MAX bytes. States that differ are described differently, up to the cut; other
+ * than visible ASCII is escaped. No NUL is appended. */
 ONCE_API ONCE_MUST_CHECK int once_lattice_describe(struct once_bytes state, struct once_buf *out);
 
 /* MAX, MIN: the largest, or smallest, number that was ever set. */
@@ -119,6 +137,11 @@ ONCE_API ONCE_MUST_CHECK int once_lww_value(struct once_bytes state, bool *ret_w
 /* GSET: members are added, never removed. */
 
 ONCE_API ONCE_MUST_CHECK int once_gset_add(struct once_bytes member, struct once_buf *out);
+
+/* All of them as one delta, in any order and however often, in n log n: the fast way to fill a set.
+ * Of none it is the bottom. ONCE_ERR_FULL past ONCE_LATTICE_ENTRIES_MAX of them. */
+ONCE_API ONCE_MUST_CHECK int once_gset_add_all(const struct once_bytes *members,
+                                               size_t member_count, struct once_buf *out);
 ONCE_API ONCE_MUST_CHECK int once_gset_contains(struct once_bytes state, struct once_bytes member,
                                                 bool *ret_contains);
 
@@ -149,12 +172,25 @@ ONCE_API ONCE_MUST_CHECK int once_pncounter_add(struct once_bytes state, struct 
 ONCE_API ONCE_MUST_CHECK int once_gcounter_value(struct once_bytes state, uint64_t *ret_value);
 ONCE_API ONCE_MUST_CHECK int once_pncounter_value(struct once_bytes state, int64_t *ret_value);
 
+/* AWSET and MVREG: who writes what. A struct, because a name and a value that changed places would
+ * be wrong for ever; a state and a name that do are noticed, since a name is no state. */
+struct once_write {
+    struct once_bytes node;
+    struct once_bytes value; /* AWSET: the member */
+};
+
 /* AWSET: members come and go; of an add and a remove that did not know of each other the add wins.
  * A remove takes away exactly the adds that its replica had seen, and leaves no tombstone */
 
-/* ONCE_ERR_OVERFLOW after 2^64 - 1 adds by one node. state must be the adding node's newest. */
-ONCE_API ONCE_MUST_CHECK int once_awset_add(struct once_bytes state, struct once_bytes node,
-                                            struct once_bytes member, struct once_buf *out);
+/* Adds write->value for write->node. ONCE_ERR_OVERFLOW after 2^64 - 1 adds by one node. state must
+ * be the adding node's newest.
+ *
+ * Many members at one go: merging every delta into a large set is quadratic. Make the first delta
+ * from the state and each further one from the delta before it, which has the node's newest dot;
+ * merge them in pairs, those in pairs again, and the last one into the state. A member that was in
+ * the set already then keeps its older dots beside the new one, until its next add or remove. */
+ONCE_API ONCE_MUST_CHECK int once_awset_add(struct once_bytes state, const struct once_write *write,
+                                            struct once_buf *out);
 
 /* The bottom when state does not contain the member. */
 ONCE_API ONCE_MUST_CHECK int once_awset_remove(struct once_bytes state, struct once_bytes member,
@@ -166,8 +202,8 @@ ONCE_API ONCE_MUST_CHECK int once_awset_contains(struct once_bytes state, struct
  * other all stay until a later write replaces them. Read the values with the iterator */
 
 /* ONCE_ERR_OVERFLOW after 2^64 - 1 writes by one node. state must be the writing node's newest. */
-ONCE_API ONCE_MUST_CHECK int once_mvreg_write(struct once_bytes state, struct once_bytes node,
-                                              struct once_bytes value, struct once_buf *out);
+ONCE_API ONCE_MUST_CHECK int once_mvreg_write(struct once_bytes state,
+                                              const struct once_write *write, struct once_buf *out);
 
 /* MAP: a mergeable under each key, maps included. Keys are never removed. Where two replicas put
  * different types under one key, the type with the larger number wins the key whole */

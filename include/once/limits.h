@@ -2,8 +2,8 @@
  *
  * Every bound and every default of Once, in one place (INV-9).
  *
- * At a bound new work is refused with a clear error; nothing is ever evicted, because evicting a key
- * is a double effect.
+ * At a bound new work is refused with a clear error; nothing is ever evicted, because evicting a
+ * key is a double effect.
  */
 #ifndef ONCE_LIMITS_H
 #define ONCE_LIMITS_H
@@ -17,6 +17,7 @@
 /* Payloads. */
 #define ONCE_DATA_SIZE_MAX (1 << 20)
 #define ONCE_RESULT_SIZE_MAX (1 << 24)
+#define ONCE_REASON_SIZE_MAX (1 << 12) /* why an operation failed */
 #define ONCE_FINGERPRINT_SIZE 32
 #define ONCE_FINGERPRINT_HEADERS_SIZE_MAX (1 << 16) /* names and values of those that count */
 
@@ -45,8 +46,9 @@
 #define ONCE_MEMBER_SIZE_MAX (1 << 16)     /* a set member, a register's value, a map's key */
 #define ONCE_NODE_SIZE_MAX 64              /* a replica's name */
 
-/* JSON bodies made canonical for a fingerprint. */
-#define ONCE_JSON_SIZE_MAX (1 << 24)
+/* JSON bodies made canonical for a fingerprint. Bodies come from anyone, and the dearest numbers
+ * (subnormal ones) cost half a second of CPU for each MiB; fingerprint larger bodies raw. */
+#define ONCE_JSON_SIZE_MAX (1 << 20)
 #define ONCE_JSON_DEPTH_MAX 128
 
 #endif

@@ -38,9 +38,10 @@ enum once_word {
     ONCE_NOTFOUND = 8  /* there is no such operation */
 };
 
-/* What a begin does when it meets a doubt. RETRY takes over with a larger fence. It is right only where
- * the effect is keyed or transactional, or where the resource can be asked whether the old owner had
- * been there while a fence keeps it out: a fence alone stops a late writer, not an early one. */
+/* What a begin does when it meets a doubt. RETRY takes over with a larger fence. It is right
+ * only where the effect is keyed or transactional, or where the resource can be asked whether
+ * the old owner had been there while a fence keeps it out: a fence alone stops a late writer,
+ * not an early one. */
 enum once_on_doubt {
     ONCE_ON_DOUBT_REJECT = 0, /* tell the caller; the default */
     ONCE_ON_DOUBT_RETRY = 1

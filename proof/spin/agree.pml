@@ -128,6 +128,13 @@ c_code {
         return once__decide_complete(&r, now.fence, &answer, NOW_MS);
     }
 
+    static struct once_decision renew(struct once_record r)
+    {
+        struct once_renewal renewal = {.fence = now.fence, .lease_ms = now.yes};
+
+        return once__decide_renew(&r, renewal, NOW_MS);
+    }
+
     static struct once_decision resolve(struct once_record r)
     {
         struct once_resolution res = {.done = now.yes, .fence = now.fence};
@@ -251,7 +258,7 @@ active proctype one_case()
         :: asked == BEGIN -> compare_with(begin(r))
         :: asked == COMPLETE -> compare_with(complete(r))
         :: asked == FAIL -> compare_with(once__decide_fail(&r, now.fence, digit(0), NOW_MS))
-        :: asked == RENEW -> compare_with(once__decide_renew(&r, now.fence, now.yes, NOW_MS))
+        :: asked == RENEW -> compare_with(renew(r))
         :: asked == RESOLVE -> compare_with(resolve(r))
         :: asked == FORGET -> compare_with(once__decide_forget(&r, now.fence, NOW_MS))
         fi;

@@ -139,6 +139,14 @@ inline change(w)
     changed = true
 }
 
+/* Somebody began and vanished: written down before it is told. */
+inline doubt(w)
+{
+    word = w;
+    changed = (rec.state != IN_DOUBT);
+    next.state = IN_DOUBT
+}
+
 inline execute(who, first)
 {
     change(EXECUTE);
@@ -178,13 +186,7 @@ inline decide_begin(who)
             :: STATE_AT(rec) == IN_DOUBT ->
                 if
                 :: ON_DOUBT_RETRY -> execute(who, false)
-                :: else ->
-                    if
-                    :: rec.state == IN_DOUBT -> say(DOUBT)
-                    :: else ->
-                        change(DOUBT);
-                        next.state = IN_DOUBT
-                    fi
+                :: else -> doubt(DOUBT)
                 fi
             fi
         fi
@@ -240,10 +242,9 @@ inline decide_renew(f, more_time)
 {
     running_under(f);
     if
-    :: word == DONE && more_time ->
-        next.state = STARTED;
-        next.lease_over = false
-    :: word == DONE && !(more_time) -> next.state = IN_DOUBT
+    :: word == DONE && !(more_time) -> doubt(DONE)
+    /* A lease that is over is over: somebody may be looking into the doubt already. */
+    :: word == DONE && more_time && STATE_AT(rec) == IN_DOUBT -> doubt(DOUBT)
     :: else -> skip
     fi
 }
@@ -281,7 +282,8 @@ inline decide_forget(f)
     :: STATE_AT(rec) == ABSENT -> say(NOTFOUND)
     :: STATE_AT(rec) != ABSENT && f != 0 && f != rec.fence -> say(STALE)
     :: RUNNING_NEEDS_FENCE && f == 0 && STATE_AT(rec) == STARTED -> say(BUSY)
-    :: RUNNING_NEEDS_FENCE && f == 0 && STATE_AT(rec) == IN_DOUBT -> say(DOUBT)
+    /* Whoever is told DOUBT is told its fence: that must not be enough to erase it. */
+    :: RUNNING_NEEDS_FENCE && (f == 0 || f == rec.fence) && STATE_AT(rec) == IN_DOUBT -> doubt(DOUBT)
     :: else ->
         change(DONE);
         clear(next)

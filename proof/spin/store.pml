@@ -103,7 +103,7 @@ inline tell(listening)
 
 inline note_end()
 {
-    ended = (changed && rec.fence > ended -> rec.fence : ended);
+    ended = (changed && word == DONE && rec.fence > ended -> rec.fence : ended);
     completed = (completed || (changed && next.state == COMPLETED))
 }
 
@@ -159,7 +159,7 @@ inline handle_renew()
            next.state);
     must(stale_refused, !changed || fence[who] >= highest_told);
     if
-    :: changed && STATE_AT(rec) == IN_DOUBT -> visit(renewed_out_of_doubt)
+    :: word == DOUBT -> visit(renewed_too_late)
     :: else -> skip
     fi;
     write()

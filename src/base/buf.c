@@ -17,6 +17,11 @@ struct once_bytes once_bytes_of(const char *text)
     return bytes;
 }
 
+bool once__bytes_readable(struct once_bytes bytes)
+{
+    return bytes.data || bytes.size == 0;
+}
+
 int once__bytes_compare(struct once_bytes a, struct once_bytes b)
 {
     size_t common = a.size < b.size ? a.size : b.size;
@@ -29,12 +34,14 @@ int once__bytes_compare(struct once_bytes a, struct once_bytes b)
 
 void once_buf_init(struct once_buf *buf, size_t size_max)
 {
-    *buf = (struct once_buf){.size_max = size_max};
+    if (buf)
+        *buf = (struct once_buf){.size_max = size_max};
 }
 
 void once_buf_clear(struct once_buf *buf)
 {
-    buf->size = 0;
+    if (buf)
+        buf->size = 0;
 }
 
 void once_buf_release(struct once_buf *buf)
@@ -50,6 +57,8 @@ int once_buf_reserve(struct once_buf *buf, size_t extra)
     size_t need, capacity;
     uint8_t *data;
 
+    if (!buf)
+        return ONCE_ERR_INVALID;
     ONCE_ASSERT(buf->size <= buf->capacity);
     if (extra > buf->size_max || buf->size > buf->size_max - extra)
         return ONCE_ERR_FULL;
@@ -72,7 +81,7 @@ int once_buf_reserve(struct once_buf *buf, size_t extra)
 
 int once_buf_append(struct once_buf *buf, const void *data, size_t size)
 {
-    int err = once_buf_reserve(buf, size);
+    int err = !data && size > 0 ? ONCE_ERR_INVALID : once_buf_reserve(buf, size);
 
     if (err != ONCE_OK)
         return err;
@@ -84,7 +93,9 @@ int once_buf_append(struct once_buf *buf, const void *data, size_t size)
 
 struct once_bytes once_buf_bytes(const struct once_buf *buf)
 {
-    struct once_bytes bytes = {.data = buf->data, .size = buf->size};
+    struct once_bytes bytes = {0};
 
+    if (buf)
+        bytes = (struct once_bytes){.data = buf->data, .size = buf->size};
     return bytes;
 }

@@ -23,6 +23,10 @@
   @*/
 bool once__bytes_equal(struct once_bytes a, struct once_bytes b);
 
+/* May the bytes be read: is there memory behind a size? What every public function asks of its
+ * arguments. */
+bool once__bytes_readable(struct once_bytes bytes);
+
 /* Lexicographic by unsigned byte, a prefix first: <0, 0 or >0. */
 int once__bytes_compare(struct once_bytes a, struct once_bytes b);
 

@@ -25,12 +25,18 @@ extern const struct cli_command cli_key;
 extern const struct cli_command cli_laws;
 extern const struct cli_command cli_sim;
 
-/* "once NAME: message" and a pointer to --help on stderr; returns CLI_USAGE. */
+/* "once NAME: message" and a pointer to --help on stderr; returns CLI_USAGE. With --json also one
+ * object on stdout: {"error": message, "exit_status": status}. */
 int cli_usage(const struct cli_command *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "once NAME: message" on stderr; returns status. */
+/* The same without the pointer; returns status. */
 int cli_error(const struct cli_command *command, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "once NAME: message" on stderr and nothing else, for who prints an object of its own; returns
+ * status. */
+int cli_message(const struct cli_command *command, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

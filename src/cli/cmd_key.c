@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/echo.h"
+#include "cli/options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,28 +29,33 @@ enum option {
     OPTION_JSON_BODY
 };
 
-struct option_row {
-    const char *action; /* NULL: every action */
-    const char *name;
-    const char *value; /* what the value is called; NULL when there is none */
-    enum option option;
+/* --json is everyone's. */
+static const struct cli_option plain_options[] = {{"--json", NULL, OPTION_JSON}};
+
+static const struct cli_option uuid_options[] = {
+    {"--json", NULL, OPTION_JSON},
+    {"-n", "N", OPTION_COUNT},
 };
 
-static const struct option_row option_rows[] = {
-    {NULL, "--json", NULL, OPTION_JSON},
-    {"uuid7", "-n", "N", OPTION_COUNT},
-    {"uuid4", "-n", "N", OPTION_COUNT},
-    {"explain", "--header", NULL, OPTION_AS_HEADER},
-    {"fingerprint", "--method", "METHOD", OPTION_METHOD},
-    {"fingerprint", "--path", "PATH", OPTION_PATH},
-    {"fingerprint", "--query", "QUERY", OPTION_QUERY},
-    {"fingerprint", "--header", "'NAME: VALUE'", OPTION_HEADER},
-    {"fingerprint", "--json-body", NULL, OPTION_JSON_BODY},
+static const struct cli_option explain_options[] = {
+    {"--json", NULL, OPTION_JSON},
+    {"--header", NULL, OPTION_AS_HEADER},
+};
+
+static const struct cli_option fingerprint_options[] = {
+    {"--json", NULL, OPTION_JSON},
+    {"--method", "METHOD", OPTION_METHOD},
+    {"--path", "PATH", OPTION_PATH},
+    {"--query", "QUERY", OPTION_QUERY},
+    {"--header", "'NAME: VALUE'", OPTION_HEADER},
+    {"--json-body", NULL, OPTION_JSON_BODY},
 };
 
 struct action_row {
     const char *name;
     const char *usage; /* what stands behind the name */
+    const struct cli_option *options;
+    size_t option_count;
     size_t value_count_min;
     size_t value_count_max;
     int (*run)(const struct key_args *args);
@@ -58,15 +64,15 @@ struct action_row {
 int key_refuse(const struct key_args *args, int err, struct once_bytes input,
                const struct once_defect *defect)
 {
-    if (args->json) {
-        printf("{\"valid\":false,\"error\":\"%s\",\"message\":", once_err_name(err));
-        cli_json_string(stdout, once_bytes_of(defect->what));
-        printf(",\"offset\":%zu}\n", defect->offset);
-        return CLI_USAGE;
-    }
-    (void)cli_error(&cli_key, CLI_USAGE, "%s (%s at offset %zu)", defect->what, once_err_name(err),
-                    defect->offset);
+    (void)cli_message(&cli_key, CLI_USAGE, "%s (%s at offset %zu)", defect->what,
+                      once_err_name(err), defect->offset);
     cli_point(stderr, input, defect->offset);
+    if (args->json) {
+        fputs("{\"valid\":false,\"error\":", stdout);
+        cli_json_string(stdout, once_bytes_of(defect->what));
+        printf(",\"code\":\"%s\",\"offset\":%zu,\"exit_status\":%d}\n", once_err_name(err),
+               defect->offset, CLI_USAGE);
+    }
     return CLI_USAGE;
 }
 
@@ -81,31 +87,13 @@ static void print_key(const struct key_args *args, const struct once_key *key)
     puts("}");
 }
 
-/* Decimal digits and nothing else. */
-static bool parse_number(const char *text, uint64_t *ret_number)
-{
-    uint64_t number = 0;
-
-    if (*text == '\0')
-        return false;
-    for (; *text != '\0'; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        if (__builtin_mul_overflow(number, 10U, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
-            return false;
-    }
-    *ret_number = number;
-    return true;
-}
-
 static int make_uuids(const struct key_args *args, int (*make)(struct once_key *))
 {
     uint64_t count = 1;
 
-    if (args->count && (!parse_number(args->count, &count) || count < 1 || count > COUNT_MAX))
-        return cli_usage(&cli_key, "'%s' is not a number of keys: 1 to %d",
-                         cli_echo(args->count).text, COUNT_MAX);
+    if (args->count && !cli_number(args->count, 1, COUNT_MAX, &count))
+        return cli_usage(&cli_key, "-n takes a number of keys from 1 to %d, not '%s'", COUNT_MAX,
+                         cli_echo(args->count).text);
     for (; count > 0; count--) {
         struct once_key key;
         int err = make(&key);
@@ -152,7 +140,7 @@ static int make_sequence(const struct key_args *args)
     uint64_t sequence;
     int err;
 
-    if (!parse_number(args->values[1], &sequence))
+    if (!cli_number(args->values[1], 0, UINT64_MAX, &sequence))
         return cli_usage(&cli_key, "'%s' is not a sequence number: 0 to %" PRIu64,
                          cli_echo(args->values[1]).text, UINT64_MAX);
     err = once_key_check(client, &defect);
@@ -182,32 +170,20 @@ static int make_business(const struct key_args *args)
     return CLI_OK;
 }
 
+#define OPTIONS(array) (array), sizeof(array) / sizeof((array)[0])
+
 static const struct action_row actions[] = {
-    {"uuid7", "[-n N]", 0, 0, make_uuid7},
-    {"uuid4", "[-n N]", 0, 0, make_uuid4},
-    {"digest", "PART...", 1, SIZE_MAX, make_digest},
-    {"sequence", "CLIENT N", 2, 2, make_sequence},
-    {"business", "ID", 1, 1, make_business},
-    {"explain", "[--header] KEY", 1, 1, key_explain},
+    {"uuid7", "[-n N]", OPTIONS(uuid_options), 0, 0, make_uuid7},
+    {"uuid4", "[-n N]", OPTIONS(uuid_options), 0, 0, make_uuid4},
+    {"digest", "PART...", OPTIONS(plain_options), 1, SIZE_MAX, make_digest},
+    {"sequence", "CLIENT N", OPTIONS(plain_options), 2, 2, make_sequence},
+    {"business", "ID", OPTIONS(plain_options), 1, 1, make_business},
+    {"explain", "[--header] KEY", OPTIONS(explain_options), 1, 1, key_explain},
     {"fingerprint",
      "[--method METHOD] [--path PATH] [--query QUERY] [--header 'NAME: VALUE']... [--json-body] "
      "[FILE|-]",
-     0, 1, key_fingerprint},
+     OPTIONS(fingerprint_options), 0, 1, key_fingerprint},
 };
-
-static const struct option_row *find_option(const struct action_row *action, const char *name,
-                                            size_t name_size)
-{
-    for (size_t i = 0; i < sizeof(option_rows) / sizeof(option_rows[0]); i++) {
-        const struct option_row *row = &option_rows[i];
-
-        if (row->action && strcmp(row->action, action->name) != 0)
-            continue;
-        if (strlen(row->name) == name_size && memcmp(row->name, name, name_size) == 0)
-            return row;
-    }
-    return NULL;
-}
 
 static void set_option(struct key_args *args, enum option option, const char *value)
 {
@@ -239,53 +215,24 @@ static void set_option(struct key_args *args, enum option option, const char *va
     }
 }
 
-/* A dash alone is the standard input, and a dash before a digit is a number that somebody got
- * wrong. */
-static bool is_option(const char *arg)
-{
-    return arg[0] == '-' && arg[1] != '\0' && !(arg[1] >= '0' && arg[1] <= '9');
-}
-
-/* Reads the option at argv[*index], and its value behind "=" or in the next argument. */
-static int read_option(const struct action_row *action, int argc, char **argv, int *index,
-                       struct key_args *args)
-{
-    const char *arg = argv[*index];
-    const char *equals = strchr(arg, '=');
-    size_t name_size = equals ? (size_t)(equals - arg) : strlen(arg);
-    const struct option_row *row = find_option(action, arg, name_size);
-    const char *value = equals ? equals + 1 : NULL;
-
-    if (!row)
-        return cli_usage(&cli_key,
-                         "'%s' has no option '%s'; what begins with a dash goes behind --",
-                         action->name, cli_echo(arg).text);
-    if (!row->value && value)
-        return cli_usage(&cli_key, "%s takes no value: '%s'", row->name, cli_echo(arg).text);
-    if (row->value && !value) {
-        if (*index + 1 >= argc)
-            return cli_usage(&cli_key, "%s needs a value: %s %s", row->name, row->name, row->value);
-        value = argv[++*index];
-    }
-    set_option(args, row->option, value);
-    return CLI_OK;
-}
-
 static int read_args(const struct action_row *action, int argc, char **argv, struct key_args *args)
 {
-    bool options_end = false;
+    struct cli_args reader = {.command = &cli_key,
+                              .options = action->options,
+                              .option_count = action->option_count,
+                              .argc = argc,
+                              .argv = argv,
+                              .next = 2};
+    const char *value;
+    int got;
 
-    for (int i = 2; i < argc; i++) {
-        if (!options_end && strcmp(argv[i], "--") == 0) {
-            options_end = true;
-        } else if (!options_end && is_option(argv[i])) {
-            int status = read_option(action, argc, argv, &i, args);
-
-            if (status != CLI_OK)
-                return status;
-        } else {
-            args->values[args->value_count++] = argv[i];
-        }
+    while ((got = cli_args_next(&reader, &value)) != CLI_ARG_END) {
+        if (got == CLI_ARG_WRONG)
+            return CLI_USAGE;
+        if (got == CLI_ARG_VALUE)
+            args->values[args->value_count++] = value;
+        else
+            set_option(args, (enum option)got, value);
     }
     if (args->value_count > action->value_count_max)
         return cli_usage(&cli_key, "'%s' is one argument too many: once key %s %s",
@@ -319,12 +266,6 @@ static int run(int argc, char **argv)
     if (argc < 2) {
         fputs(cli_key.help, stderr);
         return CLI_USAGE;
-    }
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(cli_key.help, stdout);
-            return CLI_OK;
-        }
     }
     for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
         if (strcmp(argv[1], actions[i].name) == 0)
@@ -366,7 +307,7 @@ const struct cli_command cli_key = {
         "    --json-body       white space and the order of members in the body do not count\n"
         "                      (RFC 8785)\n"
         "\n"
-        "  --json              output for machines: one JSON object per line\n"
+        "  --json              output for machines: one JSON object per line, errors too\n"
         "  --                  what follows is no option, even if it begins with a dash\n"
         "\n"
         "exit status: 0 done; 64 a bad argument or a bad key; 71 no random bytes, no memory, a "

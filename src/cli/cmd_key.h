@@ -30,7 +30,7 @@ struct key_args {
 int key_explain(const struct key_args *args);
 int key_fingerprint(const struct key_args *args);
 
-/* Tells what is wrong with an input and where, with a caret under the place; on stdout for
+/* Tells what is wrong with an input and where, with a caret under the place, and on stdout for
  * machines. Returns CLI_USAGE. */
 int key_refuse(const struct key_args *args, int err, struct once_bytes input,
                const struct once_defect *defect);

@@ -13,6 +13,7 @@
 
 #include "cli/cli.h"
 #include "cli/echo.h"
+#include "cli/options.h"
 #include "laws/laws.h"
 #include "laws/plugin.h"
 
@@ -31,13 +32,15 @@ static const char laws_help[] =
     "PLUGIN is a shared object that exports the three functions of <once/laws_plugin.h>; anything\n"
     "with a slash or ending in .so is one. It runs in a process of its own.\n"
     "\n"
-    "  --json       for machines\n"
+    "  --json       one JSON object for machines, errors too\n"
     "  --seed N     other random cases; the same N tries the same ones (default 1)\n"
     "  --timeout S  how long a plugin may take in all, in seconds (default 30)\n"
+    "  --           what follows is no option, even if it begins with a dash\n"
     "\n"
     "exit status: 0 shown, or all three laws of the plugin held; 1 a law of the plugin fails, or\n"
     "it crashed, hung or broke its contract; 64 usage, an unknown name, a plugin that cannot be\n"
-    "loaded; 71 the table is wrong (a defect in Once).\n";
+    "loaded; 71 the table is wrong (a defect in Once), no memory, no process, or an output that\n"
+    "cannot be written.\n";
 
 struct laws_args {
     bool json;
@@ -153,16 +156,15 @@ static void print_detail(const struct once__law_report *report, struct once__eff
 
 /* --- JSON --- */
 
-/* Our own texts: UTF-8 without control characters. */
 static void print_json_text(const char *text)
 {
-    putchar('"');
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            putchar('\\');
-        putchar(*text);
-    }
-    putchar('"');
+    cli_json_string(stdout, once_bytes_of(text));
+}
+
+/* A string: a reader that keeps numbers as doubles would change it, and replay other cases. */
+static void print_json_seed(uint64_t seed)
+{
+    printf("\"seed\":\"%" PRIu64 "\"", seed);
 }
 
 static void print_json_findings(const struct once__law_finding *findings, int count)
@@ -194,7 +196,9 @@ static void print_json_laws(const struct once__law_finding *findings)
 
 static void print_json_table(const struct once__law_report *reports, size_t count, uint64_t seed)
 {
-    printf("{\"seed\":%" PRIu64 ",\"operations\":[", seed);
+    putchar('{');
+    print_json_seed(seed);
+    printf(",\"operations\":[");
     for (size_t i = 0; i < count; i++) {
         printf("%s{\"kind\":\"%s\",\"name\":", i == 0 ? "" : ",",
                reports[i].is_type ? "type" : "effect");
@@ -235,8 +239,9 @@ static size_t rows_named(const char *name, bool exactly, bool *ret_chosen)
 
 static int refuse_name(const char *name)
 {
-    fprintf(stderr, "once laws: there is no operation or type '%s'; there are:\n ",
-            cli_echo(name).text);
+    (void)cli_error(&cli_laws, CLI_USAGE, "there is no operation or type '%s'",
+                    cli_echo(name).text);
+    fputs("There are:", stderr);
     for (size_t i = 0; i < once__law_row_count(); i++) {
         if (i == 0 || strcmp(once__law_row_name(i), once__law_row_name(i - 1)) != 0)
             fprintf(stderr, " %s", once__law_row_name(i));
@@ -324,6 +329,13 @@ static int failures_of(const struct once__plugin_report *report)
     return failures;
 }
 
+static int status_of(const struct once__plugin_report *report)
+{
+    if (report->status == ONCE__PLUGIN_NOT_LOADED)
+        return CLI_USAGE;
+    return report->status == ONCE__PLUGIN_CHECKED && failures_of(report) == 0 ? CLI_OK : CLI_FAILED;
+}
+
 static void print_plugin(const char *path, const struct once__plugin_report *report,
                          const struct laws_args *args)
 {
@@ -351,15 +363,18 @@ static void print_json_plugin(const char *path, const struct once__plugin_report
                               const struct laws_args *args)
 {
     printf("{\"plugin\":");
-    cli_json_string(stdout, once_bytes_of(path));
-    printf(",\"seed\":%" PRIu64 ",", args->effort.seed);
+    print_json_text(path);
+    putchar(',');
+    print_json_seed(args->effort.seed);
+    putchar(',');
     if (report->status == ONCE__PLUGIN_CHECKED) {
         printf("\"holds\":%s,", failures_of(report) == 0 ? "true" : "false");
         print_json_laws(report->findings);
         print_json_findings(report->findings, ONCE__PLUGIN_LAW_COUNT);
     } else {
         printf("\"error\":");
-        cli_json_string(stdout, once_bytes_of(report->message));
+        print_json_text(report->message);
+        printf(",\"exit_status\":%d", status_of(report));
     }
     printf("}\n");
 }
@@ -382,27 +397,49 @@ static int show_plugin(const struct laws_args *args)
     else if (report.status == ONCE__PLUGIN_CHECKED)
         print_plugin(args->subject, &report, args);
     if (report.status != ONCE__PLUGIN_CHECKED)
-        return cli_error(&cli_laws,
-                         report.status == ONCE__PLUGIN_NOT_LOADED ? CLI_USAGE : CLI_FAILED,
-                         "%s: %s", cli_echo(args->subject).text, report.message);
-    return failures_of(&report) == 0 ? CLI_OK : CLI_FAILED;
+        (void)cli_message(&cli_laws, status_of(&report), "%s: %s", cli_echo(args->subject).text,
+                          report.message);
+    return status_of(&report);
 }
 
 /* --- Arguments --- */
 
-static bool read_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret_number)
-{
-    unsigned long long number;
-    char *end;
+enum option { OPTION_JSON, OPTION_SEED, OPTION_TIMEOUT };
 
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    number = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0' || number < min || number > max)
-        return false;
-    *ret_number = number;
-    return true;
+static const struct cli_option laws_options[] = {
+    {"--json", NULL, OPTION_JSON},
+    {"--seed", "N", OPTION_SEED},
+    {"--timeout", "S", OPTION_TIMEOUT},
+};
+
+static int set_option(struct laws_args *args, enum option option, const char *value)
+{
+    const char *name = laws_options[option].name;
+    uint64_t min = option == OPTION_SEED ? 0 : 1;
+    uint64_t max = option == OPTION_SEED ? UINT64_MAX : TIMEOUT_S_MAX;
+    uint64_t number;
+
+    if (option == OPTION_JSON) {
+        args->json = true;
+        return CLI_OK;
+    }
+    if (!cli_number(value, min, max, &number))
+        return cli_usage(&cli_laws, "%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'",
+                         name, min, max, cli_echo(value).text);
+    if (option == OPTION_SEED)
+        args->effort.seed = number;
+    else
+        args->timeout_s = (unsigned)number;
+    return CLI_OK;
+}
+
+static int set_subject(struct laws_args *args, const char *subject)
+{
+    if (args->subject != NULL)
+        return cli_usage(&cli_laws, "one name or plugin at a time; '%s' is a second one",
+                         cli_echo(subject).text);
+    args->subject = subject;
+    return CLI_OK;
 }
 
 static int read_args(int argc, char **argv, struct laws_args *ret_args)
@@ -410,35 +447,24 @@ static int read_args(int argc, char **argv, struct laws_args *ret_args)
     struct laws_args args = {
         .effort = {.seed = SEED_DEFAULT, .random_count = ONCE__LAWS_RANDOM_COUNT},
         .timeout_s = TIMEOUT_S_DEFAULT};
+    struct cli_args reader = {.command = &cli_laws,
+                              .options = laws_options,
+                              .option_count = sizeof(laws_options) / sizeof(laws_options[0]),
+                              .argc = argc,
+                              .argv = argv,
+                              .next = 1};
+    const char *value;
+    int got;
 
-    for (int i = 1; i < argc; i++) {
-        bool is_seed = strcmp(argv[i], "--seed") == 0;
-        bool is_timeout = strcmp(argv[i], "--timeout") == 0;
-        uint64_t number;
+    while ((got = cli_args_next(&reader, &value)) != CLI_ARG_END) {
+        int status = CLI_USAGE;
 
-        if (strcmp(argv[i], "--json") == 0) {
-            args.json = true;
-        } else if (is_seed || is_timeout) {
-            if (i + 1 == argc)
-                return cli_usage(&cli_laws, "%s needs a number behind it", argv[i]);
-            if (!read_number(argv[i + 1], is_seed ? 0 : 1, is_seed ? UINT64_MAX : TIMEOUT_S_MAX,
-                             &number))
-                return cli_usage(&cli_laws, "%s takes a number from %d to %" PRIu64 ", not '%s'",
-                                 argv[i], is_seed ? 0 : 1, is_seed ? UINT64_MAX : TIMEOUT_S_MAX,
-                                 cli_echo(argv[i + 1]).text);
-            if (is_seed)
-                args.effort.seed = number;
-            else
-                args.timeout_s = (unsigned)number;
-            i++;
-        } else if (argv[i][0] == '-') {
-            return cli_usage(&cli_laws, "there is no option '%s'", cli_echo(argv[i]).text);
-        } else if (args.subject != NULL) {
-            return cli_usage(&cli_laws, "one name or plugin at a time; '%s' is a second one",
-                             cli_echo(argv[i]).text);
-        } else {
-            args.subject = argv[i];
-        }
+        if (got == CLI_ARG_VALUE)
+            status = set_subject(&args, value);
+        else if (got != CLI_ARG_WRONG)
+            status = set_option(&args, (enum option)got, value);
+        if (status != CLI_OK)
+            return status;
     }
     *ret_args = args;
     return CLI_OK;

@@ -2,8 +2,9 @@
  *
  * `once sim payment`: the payment story, played on the real decision core with records in memory.
  *
- * Every verdict below comes from core/decide.c; the story only says what it must be, and stops with an
- * error if it is not. The ledger stands for the outside world: it counts what really happened.
+ * Every verdict below comes from core/decide.c; the story only says what it must be, and stops
+ * with an error if it is not. The ledger stands for the outside world: it counts what really
+ * happened.
  */
 #include "cli/cli.h"
 
@@ -21,14 +22,16 @@ static const once_ms STORY_LEASE_MS = 30000;
 
 enum { ORDER_COUNT = 3 };
 
-/* The account that is charged. It takes a debit only under a token above the highest it has seen, and
- * knows which orders it has debited: whoever takes over a doubt needs both, the one to keep the old owner
- * out, the other to see whether it had been there already. */
+/* The account that is charged. For each order it remembers the highest fence it was shown and
+ * whether the debit is there: whoever takes over a doubt needs both, the one to keep the old
+ * owner out, the other to see whether it had been there already. */
 struct ledger {
     int64_t balance;
-    bool debited[ORDER_COUNT];
     int64_t naive_balance; /* what it would be if every request that arrives were executed */
-    uint64_t highest_fence;
+    struct {
+        uint64_t highest_fence;
+        bool debited;
+    } orders[ORDER_COUNT];
     int debit_count;
 };
 
@@ -117,17 +120,24 @@ static void complete(struct story *story, struct once_record *record, const char
     settle(story, record, once__decide_complete(record, fence, &answer, story->now_ms), expected);
 }
 
-/* The effect in the outside world, guarded by the token that Once gave out. */
+/* The ledger is shown a fence: it refuses one below the highest of this order. */
+static bool show_fence(struct ledger *ledger, int order, uint64_t fence)
+{
+    return fence == ledger->orders[order].highest_fence ||
+           !once__effect_rejected(once__effect_guard(&ledger->orders[order].highest_fence, fence));
+}
+
+/* The effect in the outside world, under the fence that Once gave out. */
 static void debit(struct story *story, const char *owner, int order, int64_t amount, uint64_t fence,
                   bool expected)
 {
     struct ledger *ledger = &story->ledger;
     struct once__range range = {.min = 0, .max = INT64_MAX};
-    bool current = !once__effect_rejected(once__effect_guard(&ledger->highest_fence, fence));
-    bool done = current && !ledger->debited[order] &&
+    bool current = show_fence(ledger, order, fence);
+    bool done = current && !ledger->orders[order].debited &&
                 !once__effect_rejected(once__effect_add(&ledger->balance, -amount, range));
 
-    ledger->debited[order] |= done;
+    ledger->orders[order].debited |= done;
     ledger->debit_count += done;
     tell("   %s debits %" PRId64 " under fence %" PRIu64 ": %s; balance %" PRId64, owner, amount,
          fence, done ? "done" : "refused by the ledger, a larger fence was here", ledger->balance);
@@ -140,21 +150,21 @@ static void debit(struct story *story, const char *owner, int order, int64_t amo
 static void the_lost_answer(struct story *story, struct once_record *order)
 {
     chapter(1, "A charge, and its answer is lost");
-    begin(story, order, "web-1", "charge 100", ONCE_ON_DOUBT_REJECT, ONCE_EXECUTE);
-    debit(story, "web-1", 0, 100, order->fence, true);
+    begin(story, order, "web-1/a7", "charge 100", ONCE_ON_DOUBT_REJECT, ONCE_EXECUTE);
+    debit(story, "web-1/a7", 0, 100, order->fence, true);
     story->ledger.naive_balance -= 100;
-    complete(story, order, "web-1", order->fence, "charge ch_1", ONCE_DONE);
+    complete(story, order, "web-1/a7", order->fence, "charge ch_1", ONCE_DONE);
     tell("   ~~ the network loses the answer: the customer sees a timeout ~~");
 
     chapter(2, "The customer presses the button again: same key, same request");
-    begin(story, order, "web-2", "charge 100", ONCE_ON_DOUBT_REJECT, ONCE_REPLAY);
+    begin(story, order, "web-2/c1", "charge 100", ONCE_ON_DOUBT_REJECT, ONCE_REPLAY);
     story->ledger.naive_balance -= 100;
     tell("   The first answer, and no second debit: balance %" PRId64
          " (without Once it would be %" PRId64 ").",
          story->ledger.balance, story->ledger.naive_balance);
 
     chapter(3, "A program reuses the key for another amount");
-    begin(story, order, "web-3", "charge 900", ONCE_ON_DOUBT_REJECT, ONCE_MISMATCH);
+    begin(story, order, "web-3/e9", "charge 900", ONCE_ON_DOUBT_REJECT, ONCE_MISMATCH);
     tell("   An old answer to a new question would be silent corruption, so it gets none.");
 }
 
@@ -170,14 +180,19 @@ static void the_stale_writer(struct story *story, struct once_record *order)
     tell("   ~~ worker-A sleeps past its lease of 30 s ~~");
     story->now_ms += STORY_LEASE_MS;
     begin(story, order, "worker-B", "charge 50", ONCE_ON_DOUBT_REJECT, ONCE_DOUBT);
-    tell("   Nobody knows whether worker-A debited. Most systems would now run it again; Once says "
-         "so"
-         "\n   and waits. This ledger can tell which orders it has debited, and refuses a fence "
-         "below"
-         "\n   the highest. So worker-B may take over on purpose: it sees no debit of this order, "
-         "and"
-         "\n   worker-A can no longer slip one in.");
+    tell(
+        "   Nobody knows whether worker-A debited. Most systems would now run it again; Once says "
+        "so"
+        "\n   and waits. This ledger knows which orders it has debited, and for each the highest "
+        "fence"
+        "\n   it was shown. So worker-B may take over on purpose: it shows its fence, then looks.");
     begin(story, order, "worker-B", "charge 50", ONCE_ON_DOUBT_RETRY, ONCE_EXECUTE);
+    if (!show_fence(&story->ledger, 1, order->fence) || story->ledger.orders[1].debited)
+        story->wrong = true;
+    tell("   worker-B shows the ledger fence %" PRIu64
+         " and looks: this order has no debit, and an older"
+         "\n   owner can no longer make one",
+         order->fence);
     debit(story, "worker-B", 1, 50, order->fence, true);
     complete(story, order, "worker-B", order->fence, "charge ch_2", ONCE_DONE);
 
@@ -214,7 +229,9 @@ static int play_payment(void)
 
     tell("Once, in one story. An account holds 500. Every charge has a key; a request may arrive "
          "many\n"
-         "times, its effect happens once, and every retry gets the first answer.");
+         "times, its effect happens once, and every retry gets the first answer. Names like "
+         "web-1/a7 stand\n"
+         "for one attempt of one caller.");
     the_lost_answer(&story, &first);
     the_stale_writer(&story, &second);
     the_doubt(&story, &third);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Showing other people's text. A key or a file may hold escape sequences that would move the cursor
- * or rename the window of whoever reads the message; only printable ASCII goes out as it came.
+ * or rename the window of whoever reads the message; in messages only printable ASCII goes out as it came, in
+ * JSON strings everything but controls and what is no UTF-8.
  */
 #include "cli/echo.h"
 
@@ -70,18 +71,54 @@ void cli_point(FILE *out, struct once_bytes text, size_t offset)
     fprintf(out, "%*s\n", (int)caret + 1, "^");
 }
 
+/* How many bytes the UTF-8 character at the start has: 0 when it is none (RFC 3629). */
+static size_t utf8_size(struct once_bytes text)
+{
+    static const struct {
+        uint8_t first_min, first_max;
+        uint8_t second_min, second_max; /* narrower where longer forms of shorter ones begin */
+        size_t size;
+    } forms[] = {
+        {0x00, 0x7f, 0x00, 0x00, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    size_t i = 0;
+
+    while (i < sizeof(forms) / sizeof(forms[0]) &&
+           (text.data[0] < forms[i].first_min || text.data[0] > forms[i].first_max))
+        i++;
+    if (i == sizeof(forms) / sizeof(forms[0]) || forms[i].size > text.size)
+        return 0;
+    if (forms[i].size > 1 &&
+        (text.data[1] < forms[i].second_min || text.data[1] > forms[i].second_max))
+        return 0;
+    for (size_t j = 2; j < forms[i].size; j++) {
+        if (text.data[j] < 0x80 || text.data[j] > 0xbf)
+            return 0;
+    }
+    return forms[i].size;
+}
+
 void cli_json_string(FILE *out, struct once_bytes text)
 {
     fputc('"', out);
-    for (size_t i = 0; i < text.size; i++) {
-        uint8_t byte = text.data[i];
+    while (text.size > 0) {
+        uint8_t byte = text.data[0];
+        size_t size = utf8_size(text);
 
-        if (byte == '"' || byte == '\\')
+        if (size == 0)
+            fprintf(out, "\\\\x%02x", byte);
+        else if (byte == '"' || byte == '\\')
             fprintf(out, "\\%c", byte);
-        else if (is_printable(byte))
-            fputc(byte, out);
-        else
+        else if (size == 1 && !is_printable(byte))
             fprintf(out, "\\u%04x", byte);
+        else if (size == 2 && byte == 0xc2 && text.data[1] < 0xa0) /* controls too, to a terminal */
+            fprintf(out, "\\u%04x", text.data[1]);
+        else
+            fwrite(text.data, 1, size, out);
+        size = size > 0 ? size : 1;
+        text = (struct once_bytes){text.data + size, text.size - size};
     }
     fputc('"', out);
 }

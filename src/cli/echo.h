@@ -21,8 +21,8 @@ struct cli_echo cli_echo(const char *text);
  * */
 void cli_point(FILE *out, struct once_bytes text, size_t offset);
 
-/* A JSON string with its quotes, all ASCII: bytes that are not are shown as the escape of their
- * value. */
+/* A JSON string with its quotes: UTF-8 as it is, control characters escaped, and bytes that are no
+ * UTF-8 as \xNN, like in messages (a JSON string cannot hold them). */
 void cli_json_string(FILE *out, struct once_bytes text);
 
 #endif

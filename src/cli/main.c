@@ -4,6 +4,7 @@
  */
 #include "cli/cli.h"
 #include "cli/echo.h"
+#include "cli/options.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,7 +13,9 @@
 
 static const struct cli_command *const commands[] = {&cli_key, &cli_laws, &cli_sim};
 
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]), MESSAGE_SIZE = 4096 };
+
+static bool errors_as_json; /* --json was given */
 
 static void print_help(FILE *out)
 {
@@ -33,12 +36,18 @@ static bool is_help(const char *arg)
     return strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0;
 }
 
-__attribute__((format(printf, 2, 0))) static void print_message(const struct cli_command *command,
-                                                                const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void
+tell(const struct cli_command *command, int json_status, const char *format, va_list args)
 {
-    fprintf(stderr, "once %s: ", command->name);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char message[MESSAGE_SIZE];
+
+    vsnprintf(message, sizeof(message), format, args);
+    fprintf(stderr, "once %s: %s\n", command->name, message);
+    if (!errors_as_json || json_status == CLI_OK)
+        return;
+    fputs("{\"error\":", stdout);
+    cli_json_string(stdout, once_bytes_of(message));
+    printf(",\"exit_status\":%d}\n", json_status);
 }
 
 int cli_usage(const struct cli_command *command, const char *format, ...)
@@ -46,7 +55,7 @@ int cli_usage(const struct cli_command *command, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    print_message(command, format, args);
+    tell(command, CLI_USAGE, format, args);
     va_end(args);
     fprintf(stderr, "Try 'once %s --help'.\n", command->name);
     return CLI_USAGE;
@@ -57,7 +66,17 @@ int cli_error(const struct cli_command *command, int status, const char *format,
     va_list args;
 
     va_start(args, format);
-    print_message(command, format, args);
+    tell(command, status, format, args);
+    va_end(args);
+    return status;
+}
+
+int cli_message(const struct cli_command *command, int status, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    tell(command, CLI_OK, format, args);
     va_end(args);
     return status;
 }
@@ -79,10 +98,11 @@ static int run(int argc, char **argv)
     for (int i = 0; i < COMMAND_COUNT; i++) {
         if (strcmp(argv[1], commands[i]->name) != 0)
             continue;
-        if (argc > 2 && is_help(argv[2])) {
+        if (cli_has_flag(argc - 1, argv + 1, "--help") || cli_has_flag(argc - 1, argv + 1, "-h")) {
             fputs(commands[i]->help, stdout);
             return CLI_OK;
         }
+        errors_as_json = cli_has_flag(argc - 1, argv + 1, "--json");
         return commands[i]->run(argc - 1, argv + 1);
     }
     fprintf(stderr, "once: there is no command '%s'\nTry 'once --help'.\n", cli_echo(argv[1]).text);

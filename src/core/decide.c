@@ -2,9 +2,10 @@
  *
  * The decisions of Once. decide.h has the state diagram and what is proved of each function.
  *
- * Every function here is pure: it reads a record and a request, both checked where they entered, and
- * returns what to say and what the record becomes. It keeps INV-1, INV-4 and INV-5; the store keeps the
- * rest. Time and fences come in as arguments. Sums cannot overflow: limits.h bounds both operands.
+ * Every function here is pure: it reads a record and a request, both checked where they entered,
+ * and returns what to say and what the record becomes. It keeps INV-1, INV-4 and INV-5; the store
+ * keeps the rest. Time and fences come in as arguments. Sums cannot overflow: limits.h bounds both
+ * operands.
  */
 #include "core/decide.h"
 
@@ -67,6 +68,26 @@ static struct once_decision say_busy(const struct once_record *rec, once_ms now_
     return decision;
 }
 
+/* Somebody began and vanished. Written down before it is told, so that no clock can make it
+ * "started" again. */
+/*@ requires record_ok(rec) && (rec->state == ONCE_STATE_STARTED || rec->state == ONCE_STATE_DOUBT);
+  @ requires word == ONCE_DOUBT || word == ONCE_DONE;
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures exact: \result.word == word && \result.retry_ms == 0
+  @   && \result.changed == (rec->state == ONCE_STATE_STARTED);
+  @ ensures valid: record_values(\result.next) && record_sizes(\result.next);
+  @ ensures doubt: \result.next == {*rec \with .state = (enum once_state)ONCE_STATE_DOUBT};
+  @*/
+static struct once_decision doubt(const struct once_record *rec, enum once_word word)
+{
+    struct once_decision decision = say(rec, word);
+
+    decision.changed = rec->state != ONCE_STATE_DOUBT;
+    decision.next.state = ONCE_STATE_DOUBT;
+    return decision;
+}
+
 /* A key that is absent and was born longer ago than answers are kept may have run and expired. */
 /*@ requires \valid_read(req) && now_ok(now_ms) && request_ok(req, now_ms);
   @ terminates \true;
@@ -79,8 +100,8 @@ static bool too_old(const struct once_request *req, once_ms now_ms)
     return req->birth_ms != ONCE_BIRTH_NONE && now_ms - req->birth_ms >= req->retention_ms;
 }
 
-/* The same owner asking again while its lease lives: it lost the reply. Two anonymous callers are never
- * the same. */
+/* The same owner asking again while its lease lives: it lost the reply. Two anonymous callers
+ * are never the same. */
 /*@ requires record_ok(rec) && \valid_read(req) && bytes_readable(req->owner);
   @ terminates \true;
   @ assigns \nothing;
@@ -91,8 +112,8 @@ static bool owner_asks_again(const struct once_record *rec, const struct once_re
     return req->owner.size > 0 && once__bytes_equal(rec->owner, req->owner);
 }
 
-/* A new attempt under a new fence. A first attempt starts from nothing; a later one keeps the birth, the
- * recovery point, and the longest retention anyone was promised. */
+/* A new attempt under a new fence. A first attempt starts from nothing; a later one keeps the
+ * birth, the recovery point, and the longest retention anyone was promised. */
 /*@ requires record: record_ok(rec);
   @ requires moment: moment_ok(at, rec);
   @ requires request: request_ok(req, at.now_ms);
@@ -110,6 +131,10 @@ static bool owner_asks_again(const struct once_record *rec, const struct once_re
   @ ensures kept: !first ==> \result.next.retention_ms >= rec->retention_ms
   @   && \result.next.expires_ms >= rec->expires_ms
   @   && \result.next.point == rec->point && \result.next.data == rec->data;
+  @ ensures counts: \result.next.attempt == (first ? 1
+  @     : rec->attempt < ONCE_ATTEMPT_MAX ? rec->attempt + 1 : ONCE_ATTEMPT_MAX)
+  @   && \result.next.created_ms == (first ? at.now_ms : rec->created_ms)
+  @   && \result.next.retention_ms >= req->retention_ms;
   @ ensures bytes: \result.next.owner == req->owner && \result.next.result.size == 0
   @   && (first ==> \result.next.point.size == 0 && \result.next.data.size == 0);
   @ ensures binds: \forall integer i; 0 <= i < ONCE_FINGERPRINT_SIZE ==>
@@ -119,7 +144,8 @@ static struct once_decision execute(const struct once_record *rec, const struct 
                                     struct once_moment at, bool first)
 {
     struct once_decision decision = change(rec, ONCE_EXECUTE);
-    /* A key from a clock that runs ahead is kept until it is too old by that clock: no gap (K5, K6). */
+    /* A key from a clock that runs ahead is kept until it is too old by that clock: no gap (K5,
+     * K6). */
     once_ms expires_ms = later(at.now_ms, req->birth_ms) + req->retention_ms;
     uint32_t attempts = first ? 0 : rec->attempt;
 
@@ -169,12 +195,7 @@ struct once_decision once__decide_begin(const struct once_record *rec,
     ONCE_ASSERT(state == ONCE_STATE_DOUBT);
     if (req->on_doubt == ONCE_ON_DOUBT_RETRY)
         return execute(rec, req, at, false);
-    if (rec->state == ONCE_STATE_DOUBT)
-        return say(rec, ONCE_DOUBT);
-    /* Written down before it is told: no clock can make it "started" again. */
-    struct once_decision decision = change(rec, ONCE_DOUBT);
-    decision.next.state = ONCE_STATE_DOUBT;
-    return decision;
+    return doubt(rec, ONCE_DOUBT);
 }
 
 /* Whether the holder of this fence may still say how its attempt went: OK, else why not. */
@@ -220,7 +241,7 @@ static bool ended_with(const struct once_record *rec, const struct once_answer *
   @   && \result.next.result == answer.result;
   @ ensures kept: \result.next.expires_ms >= now_ms + rec->retention_ms
   @   && \result.next.expires_ms >= rec->expires_ms;
-  @ ensures rest: \result.next.owner == rec->owner && \result.next.fence == rec->fence;
+  @ ensures rest: identity_stays(\result.next, *rec) && \result.next.fence == rec->fence;
   @ ensures kept_too: \result.next.point == rec->point
   @   && \result.next.data == rec->data && \result.next.fingerprint == rec->fingerprint;
   @*/
@@ -243,7 +264,8 @@ struct once_decision once__decide_complete(const struct once_record *rec, uint64
 
     if (word == ONCE_DONE)
         return end(rec, ONCE_STATE_COMPLETED, *answer, now_ms);
-    /* Sent again after a lost reply. The first answer stays; another one is not hidden behind an OK. */
+    /* Sent again after a lost reply. The first answer stays; another one is not hidden behind
+     * an OK. */
     if (word == ONCE_STALE && fence == rec->fence && rec->state == ONCE_STATE_COMPLETED)
         return say(rec, ended_with(rec, answer) ? ONCE_DONE : ONCE_MISMATCH);
     return say(rec, word);
@@ -269,23 +291,36 @@ struct once_decision once__decide_checkpoint(const struct once_record *rec, uint
 
     if (word != ONCE_DONE)
         return say(rec, word);
+    /* A copy of the last one changes nothing; one that does not follow it came too late. */
+    if (step->follows && once__bytes_equal(rec->point, step->point) &&
+        once__bytes_equal(rec->data, step->data))
+        return say(rec, ONCE_DONE);
+    if (step->follows && !once__bytes_equal(rec->point, step->after))
+        return say(rec, ONCE_STALE);
+
     struct once_decision decision = change(rec, ONCE_DONE);
     decision.next.point = step->point;
     decision.next.data = step->data;
     return decision;
 }
 
-struct once_decision once__decide_renew(const struct once_record *rec, uint64_t fence,
-                                        once_ms lease_ms, once_ms now_ms)
+struct once_decision once__decide_renew(const struct once_record *rec, struct once_renewal renewal,
+                                        once_ms now_ms)
 {
-    enum once_word word = running_under(rec, fence, now_ms);
+    enum once_word word = running_under(rec, renewal.fence, now_ms);
 
-    ONCE_ASSERT(lease_ms >= 0);
+    ONCE_ASSERT(renewal.lease_ms >= 0);
     if (word != ONCE_DONE)
         return say(rec, word);
+    if (renewal.lease_ms == 0)
+        return doubt(rec, ONCE_DONE);
+    /* A lease that is over is over: somebody may be looking into the doubt already. */
+    if (once__state_at(rec, now_ms) == ONCE_STATE_DOUBT)
+        return doubt(rec, ONCE_DOUBT);
+
     struct once_decision decision = change(rec, ONCE_DONE);
-    decision.next.state = lease_ms > 0 ? ONCE_STATE_STARTED : ONCE_STATE_DOUBT;
-    decision.next.lease_end_ms = now_ms + lease_ms;
+    /* Never shorter: a late copy of an older renewal must not take back what a newer one gave. */
+    decision.next.lease_end_ms = later(rec->lease_end_ms, now_ms + renewal.lease_ms);
     return decision;
 }
 
@@ -342,8 +377,9 @@ struct once_decision once__decide_forget(const struct once_record *rec, uint64_t
         return say(rec, ONCE_STALE);
     if (fence == 0 && state == ONCE_STATE_STARTED)
         return say_busy(rec, now_ms);
-    if (fence == 0 && state == ONCE_STATE_DOUBT)
-        return say(rec, ONCE_DOUBT);
+    /* Whoever is told DOUBT is told its fence: that must not be enough to erase it. */
+    if (state == ONCE_STATE_DOUBT)
+        return doubt(rec, ONCE_DOUBT);
 
     struct once_decision decision = {.word = ONCE_DONE, .changed = true, .retry_ms = 0};
     decision.next = (struct once_record){.state = ONCE_STATE_ABSENT};

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The decision: a record meets a request, and a pure function says what the caller is told and what the
- * record becomes. No I/O, no clock, no allocation, no globals.
+ * The decision: a record meets a request, and a pure function says what the caller is told and
+ * what the record becomes. No I/O, no clock, no allocation, no globals.
  *
- *                 begin                    complete
- *      ABSENT ───────────▶ STARTED ───────────────────▶ COMPLETED
- *        ▲                 ▲  │ ▲ │ lease over             ▲  │
- *        │     begin       │  │ │ ▼ (begin sees it,        │  │ expires, forget
- *        │   (next fence)  │  │ │   or renew 0)            │  ▼
- *        │                 │  │ DOUBT ──complete, resolve──┘ ABSENT
- *        │                 │  │ │  ▲ └─renew, begin RETRY──▶ STARTED
- *        │                 │  │ fail, resolve NOTDONE
- *        └──expires── FAILED ◀┴─┘
+ *   from        call                                  to
+ *   ABSENT      begin                                 STARTED    a new fence
+ *   STARTED     complete                              COMPLETED  its fence, lease over or not
+ *   STARTED     fail                                  FAILED
+ *   STARTED     renew                                 STARTED    while the lease lives
+ *   STARTED     renew 0; anyone who meets it after    DOUBT
+ *               the lease is over
+ *   DOUBT       complete, fail, checkpoint            as from STARTED: the owner is who knows
+ *   DOUBT       resolve done / not done               COMPLETED / FAILED, a new fence
+ *   DOUBT       begin RETRY                           STARTED    a new fence
+ *   FAILED      begin                                 STARTED    a new fence
+ *   COMPLETED   expiry, forget                        ABSENT
+ *   FAILED      expiry, forget                        ABSENT
+ *   STARTED     forget with its fence                 ABSENT     as fail: it did not happen
  *
  * A decision with changed set must be durable before its word is told to anyone (INV-2); a decision
  * without changed must wait for whatever made the record durable. The contracts below are proved by
@@ -39,6 +44,10 @@ struct once_decision {
   @ // What holds for every decision, whoever asks.
   @ predicate decision_ok(struct once_decision d, struct once_record *r) =
   @   record_values(d.next) && record_sizes(d.next) && (!d.changed ==> d.next == *r);
+  @ // Who and what it is: nothing that ends or renews an attempt touches these.
+  @ predicate identity_stays(struct once_record n, struct once_record r) =
+  @   n.attempt == r.attempt && n.created_ms == r.created_ms && n.retention_ms == r.retention_ms
+  @   && n.owner == r.owner && n.fingerprint == r.fingerprint;
   @ predicate fence_grows(struct once_decision d, struct once_record *r) =
   @   d.next.state != ONCE_STATE_ABSENT ==> d.next.fence >= r->fence;
   @*/
@@ -50,6 +59,31 @@ struct once_decision {
   @ assigns \nothing;
   @ ensures valid: decision_ok(\result, rec);
   @ ensures word: ONCE_EXECUTE <= \result.word <= ONCE_TOO_OLD;
+  @ ensures new_key_executes:
+  @   state_at(rec, at.now_ms) == ONCE_STATE_ABSENT ==> \result.word == ONCE_EXECUTE
+  @     || (\result.word == ONCE_TOO_OLD && req->birth_ms != ONCE_BIRTH_NONE
+  @         && at.now_ms - req->birth_ms >= req->retention_ms);
+  @ ensures failed_is_free:
+  @   state_at(rec, at.now_ms) == ONCE_STATE_FAILED
+  @   && same_fingerprint(&rec->fingerprint, &req->fingerprint) ==> \result.word == ONCE_EXECUTE;
+  @ ensures lease_decides:
+  @   lease_lives(rec, at.now_ms) && same_fingerprint(&rec->fingerprint, &req->fingerprint) ==>
+  @     (\result.word == ONCE_EXECUTE || \result.word == ONCE_BUSY)
+  @     && (\result.word == ONCE_EXECUTE <==> own_lease(rec, req));
+  @ ensures policy_decides:
+  @   state_at(rec, at.now_ms) == ONCE_STATE_DOUBT
+  @   && same_fingerprint(&rec->fingerprint, &req->fingerprint) ==>
+  @     \result.word == (req->on_doubt == ONCE_ON_DOUBT_RETRY ? ONCE_EXECUTE : ONCE_DOUBT);
+  @ ensures attempts_count:
+  @   \result.word == ONCE_EXECUTE && \result.changed ==>
+  @     \result.next.attempt == (state_at(rec, at.now_ms) == ONCE_STATE_ABSENT ? 1
+  @       : rec->attempt < ONCE_ATTEMPT_MAX ? rec->attempt + 1 : ONCE_ATTEMPT_MAX)
+  @     && \result.next.created_ms ==
+  @       (state_at(rec, at.now_ms) == ONCE_STATE_ABSENT ? at.now_ms : rec->created_ms);
+  @ ensures k4_promised_retention:
+  @   \result.word == ONCE_EXECUTE && \result.changed ==>
+  @     \result.next.retention_ms >= req->retention_ms
+  @     && \result.next.expires_ms >= at.now_ms + req->retention_ms;
   @ ensures inv1_no_execute_under_a_live_lease:
   @   lease_lives(rec, at.now_ms) && !own_lease(rec, req) ==> \result.word != ONCE_EXECUTE;
   @ ensures inv1_own_begin_again_is_the_same_execute:
@@ -93,7 +127,8 @@ struct once_decision {
   @     \result.next.expires_ms >= req->birth_ms + req->retention_ms;
   @ ensures retention_never_shrinks:
   @   \result.word == ONCE_EXECUTE && state_at(rec, at.now_ms) != ONCE_STATE_ABSENT ==>
-  @     \result.next.retention_ms >= rec->retention_ms && \result.next.expires_ms >= rec->expires_ms;
+  @     \result.next.retention_ms >= rec->retention_ms
+  @     && \result.next.expires_ms >= rec->expires_ms;
   @ ensures d3_resumes:
   @   \result.word == ONCE_EXECUTE && state_at(rec, at.now_ms) != ONCE_STATE_ABSENT ==>
   @     \result.next.point == rec->point && \result.next.data == rec->data;
@@ -109,9 +144,10 @@ struct once_decision {
 struct once_decision once__decide_begin(const struct once_record *rec,
                                         const struct once_request *req, struct once_moment at);
 
-/* The calls of an owner. Each is refused unless fence is the record's own (D2), and each sent again after
- * a lost reply gets the same OK (D5). An owner whose lease is over may still end its operation as long as
- * nobody took over: it is the one who knows. */
+/* The calls of an owner. Each is refused unless fence is the record's own (D2). One that is
+ * sent again after a lost reply gets the same OK (D5) as long as nothing else has happened to
+ * the record; after that it is STALE, and has changed nothing. An owner whose lease is over may
+ * still end its operation as long as nobody took over: it is the one who knows. */
 
 /*@ requires record: record_ok(rec);
   @ requires now: now_ok(now_ms);
@@ -130,8 +166,8 @@ struct once_decision once__decide_begin(const struct once_record *rec,
   @ ensures current_owner_can_end:
   @   (rec->state == ONCE_STATE_STARTED || rec->state == ONCE_STATE_DOUBT) && fence == rec->fence
   @   ==> \result.word == ONCE_DONE && \result.changed;
-  @ ensures rest_stays: \result.next.owner == rec->owner && \result.next.point == rec->point
-  @     && \result.next.data == rec->data;
+  @ ensures rest_stays: identity_stays(\result.next, *rec)
+  @   && \result.next.point == rec->point && \result.next.data == rec->data;
   @ ensures first_answer_stays:
   @   rec->state == ONCE_STATE_COMPLETED ==> unchanged(\result, *rec);
   @ ensures d5_same_answer_again:
@@ -169,6 +205,10 @@ struct once_decision once__decide_complete(const struct once_record *rec, uint64
   @ ensures completed_stays: rec->state == ONCE_STATE_COMPLETED ==>
   @   unchanged(\result, *rec) && \result.word != ONCE_DONE;
   @ ensures d3_point_stays: \result.next.point == rec->point && \result.next.data == rec->data;
+  @ ensures k4_retention_counts_from_the_end:
+  @   \result.changed ==> \result.next.expires_ms >= now_ms + rec->retention_ms
+  @     && \result.next.expires_ms >= rec->expires_ms;
+  @ ensures rest_stays: identity_stays(\result.next, *rec);
   @ ensures binding_stays: \result.next.fingerprint == rec->fingerprint;
   @*/
 struct once_decision once__decide_fail(const struct once_record *rec, uint64_t fence,
@@ -176,8 +216,7 @@ struct once_decision once__decide_fail(const struct once_record *rec, uint64_t f
 
 /*@ requires record: record_ok(rec);
   @ requires now: now_ok(now_ms);
-  @ requires step: \valid_read(step) && step->point.size <= ONCE_POINT_SIZE_MAX
-  @   && step->data.size <= ONCE_DATA_SIZE_MAX;
+  @ requires step: step_ok(step);
   @ terminates \true;
   @ assigns \nothing;
   @ ensures valid: decision_ok(\result, rec);
@@ -187,36 +226,59 @@ struct once_decision once__decide_fail(const struct once_record *rec, uint64_t f
   @ ensures running_only: \result.changed ==> \result.word == ONCE_DONE
   @   && (rec->state == ONCE_STATE_STARTED || rec->state == ONCE_STATE_DOUBT)
   @   && \result.next.point == step->point && \result.next.data == step->data;
+  @ ensures d3_never_back:
+  @   \result.changed && step->follows ==> bytes_same(rec->point, step->after);
+  @ ensures d3_next_step_is_taken:
+  @   fence == rec->fence && (rec->state == ONCE_STATE_STARTED || rec->state == ONCE_STATE_DOUBT)
+  @   && (!step->follows || bytes_same(rec->point, step->after)) ==> \result.word == ONCE_DONE;
   @ ensures not_a_renewal: \result.next.state == rec->state && \result.next.fence == rec->fence
-  @   && \result.next.lease_end_ms == rec->lease_end_ms;
+  @   && \result.next.lease_end_ms == rec->lease_end_ms
+  @   && \result.next.expires_ms == rec->expires_ms;
+  @ ensures rest_stays: identity_stays(\result.next, *rec)
+  @   && \result.next.code == rec->code && \result.next.result == rec->result;
   @ ensures binding_stays: \result.next.fingerprint == rec->fingerprint;
   @*/
 struct once_decision once__decide_checkpoint(const struct once_record *rec, uint64_t fence,
                                              const struct once_step *step, once_ms now_ms);
 
-/* lease_ms 0 gives the lease up with an unknown outcome: the operation is in doubt at once. */
+/* lease_ms 0 gives the lease up with an unknown outcome: the operation is in doubt at once. A
+ * lease that is over cannot be renewed (DOUBT): somebody may be looking into it. No renewal
+ * shortens a lease. */
 /*@ requires record: record_ok(rec);
   @ requires now: now_ok(now_ms);
-  @ requires lease: 0 <= lease_ms <= ONCE_LEASE_MS_MAX;
+  @ requires lease: 0 <= renewal.lease_ms <= ONCE_LEASE_MS_MAX;
   @ terminates \true;
   @ assigns \nothing;
   @ ensures valid: decision_ok(\result, rec);
   @ ensures inv1_stale_is_refused:
-  @   fence != rec->fence ==> unchanged(\result, *rec)
+  @   renewal.fence != rec->fence ==> unchanged(\result, *rec)
   @     && (\result.word == ONCE_STALE || \result.word == ONCE_NOTFOUND);
-  @ ensures running_only: \result.changed ==> \result.word == ONCE_DONE
-  @   && (rec->state == ONCE_STATE_STARTED || rec->state == ONCE_STATE_DOUBT)
-  @   && \result.next.lease_end_ms == now_ms + lease_ms
-  @   && \result.next.state == (lease_ms > 0 ? ONCE_STATE_STARTED : ONCE_STATE_DOUBT);
+  @ ensures renews:
+  @   lease_lives(rec, now_ms) && renewal.fence == rec->fence && renewal.lease_ms > 0 ==>
+  @     \result.word == ONCE_DONE && \result.next.state == ONCE_STATE_STARTED
+  @     && \result.next.lease_end_ms >= now_ms + renewal.lease_ms;
+  @ ensures inv4_over_is_over:
+  @   state_at(rec, now_ms) == ONCE_STATE_DOUBT && renewal.fence == rec->fence ==>
+  @     \result.next.state == ONCE_STATE_DOUBT
+  @     && \result.word == (renewal.lease_ms > 0 ? ONCE_DOUBT : ONCE_DONE);
+  @ ensures gives_up:
+  @   lease_lives(rec, now_ms) && renewal.fence == rec->fence && renewal.lease_ms == 0 ==>
+  @     \result.word == ONCE_DONE && \result.next.state == ONCE_STATE_DOUBT;
+  @ ensures never_shorter: \result.next.lease_end_ms >= rec->lease_end_ms;
   @ ensures inv4_never_absent: \result.changed ==> \result.next.state != ONCE_STATE_ABSENT;
   @ ensures fences_stay: \result.next.fence == rec->fence;
+  @ ensures rest_stays: identity_stays(\result.next, *rec)
+  @   && \result.next.expires_ms == rec->expires_ms && \result.next.point == rec->point
+  @   && \result.next.data == rec->data && \result.next.code == rec->code
+  @   && \result.next.result == rec->result;
   @ ensures binding_stays: \result.next.fingerprint == rec->fingerprint;
   @*/
-struct once_decision once__decide_renew(const struct once_record *rec, uint64_t fence,
-                                        once_ms lease_ms, once_ms now_ms);
+struct once_decision once__decide_renew(const struct once_record *rec, struct once_renewal renewal,
+                                        once_ms now_ms);
 
-/* Ends a doubt under a new fence, so that the vanished owner is stale should it come back. An operation with a
- * live lease is BUSY; one that has ended already answers OK to the same finding and MISMATCH to another. */
+/* Ends a doubt under a new fence, so that the vanished owner is stale should it come back. An
+ * operation with a live lease is BUSY; one that has ended already answers OK to the same
+ * finding and MISMATCH to another. */
 /*@ requires record: record_ok(rec);
   @ requires moment: moment_ok(at, rec);
   @ requires resolution: \valid_read(res) && answer_ok(&res->answer);
@@ -236,6 +298,14 @@ struct once_decision once__decide_renew(const struct once_record *rec, uint64_t 
   @   \result.word == ONCE_DONE && res->done ==> \result.next.state == ONCE_STATE_COMPLETED
   @     && \result.next.code == res->answer.code
   @     && bytes_same(\result.next.result, res->answer.result);
+  @ ensures k4_retention_counts_from_the_end:
+  @   \result.changed ==> \result.next.expires_ms >= at.now_ms + rec->retention_ms
+  @     && \result.next.expires_ms >= rec->expires_ms;
+  @ ensures rest_stays: identity_stays(\result.next, *rec)
+  @   && \result.next.point == rec->point && \result.next.data == rec->data;
+  @ ensures doubts_end:
+  @   state_at(rec, at.now_ms) == ONCE_STATE_DOUBT && (res->fence == 0 || res->fence == rec->fence)
+  @   ==> \result.word == ONCE_DONE && \result.changed;
   @ ensures not_done_is_true:
   @   \result.word == ONCE_DONE && !res->done ==> \result.next.state == ONCE_STATE_FAILED;
   @ ensures fences_grow: fence_grows(\result, rec);
@@ -244,9 +314,9 @@ struct once_decision once__decide_renew(const struct once_record *rec, uint64_t 
 struct once_decision once__decide_resolve(const struct once_record *rec,
                                           const struct once_resolution *res, struct once_moment at);
 
-/* Deletes the record. With a fence only if it is the current one; without (0), only an operation that has
- * ended: a running one is BUSY, a doubt is DOUBT. Naming the current fence of a running operation declares,
- * as fail does, that it did not happen. */
+/* Deletes the record. With a fence only if it is the current one. Without (0), a running
+ * operation is BUSY; naming its current fence declares, as fail does, that it did not happen. A
+ * doubt is never deleted, whoever asks: resolve it. */
 /*@ requires record: record_ok(rec);
   @ requires now: now_ok(now_ms);
   @ terminates \true;
@@ -256,10 +326,17 @@ struct once_decision once__decide_resolve(const struct once_record *rec,
   @   fence != 0 && fence != rec->fence ==> unchanged(\result, *rec)
   @     && (\result.word == ONCE_STALE || \result.word == ONCE_NOTFOUND);
   @ ensures inv4_running_needs_its_fence:
-  @   (rec->state == ONCE_STATE_STARTED || rec->state == ONCE_STATE_DOUBT) && fence == 0
-  @   ==> unchanged(\result, *rec) && (\result.word == ONCE_BUSY || \result.word == ONCE_DOUBT);
-  @ ensures deletes: \result.changed ==>
-  @   \result.word == ONCE_DONE && \result.next.state == ONCE_STATE_ABSENT;
+  @   lease_lives(rec, now_ms) && fence == 0 ==> unchanged(\result, *rec)
+  @     && \result.word == ONCE_BUSY;
+  @ ensures inv4_doubt_is_never_forgotten:
+  @   state_at(rec, now_ms) == ONCE_STATE_DOUBT ==> \result.next.state != ONCE_STATE_ABSENT
+  @     && (\result.word == ONCE_DOUBT || \result.word == ONCE_STALE)
+  @     && \result.next.fence == rec->fence && \result.next.fingerprint == rec->fingerprint;
+  @ ensures deletes: \result.word == ONCE_DONE ==>
+  @   \result.changed && \result.next.state == ONCE_STATE_ABSENT;
+  @ ensures ended_is_deleted:
+  @   (state_at(rec, now_ms) == ONCE_STATE_COMPLETED || state_at(rec, now_ms) == ONCE_STATE_FAILED)
+  @   && (fence == 0 || fence == rec->fence) ==> \result.word == ONCE_DONE;
   @*/
 struct once_decision once__decide_forget(const struct once_record *rec, uint64_t fence,
                                          once_ms now_ms);

@@ -51,11 +51,6 @@ struct once_fingerprinter {
 
 _Static_assert(ONCE_FINGERPRINT_SIZE == (int)ONCE__SHA256_SIZE, "a fingerprint is a SHA-256");
 
-static bool is_readable(struct once_bytes bytes)
-{
-    return bytes.data || bytes.size == 0;
-}
-
 static bool is_none(const struct once_fingerprint *fingerprint)
 {
     uint8_t all = 0;
@@ -83,7 +78,7 @@ int once_fingerprint_from_bytes(struct once_bytes bytes, struct once_fingerprint
     struct once__sha256_digest digest;
     int err;
 
-    if (!ret_fingerprint || !is_readable(bytes))
+    if (!ret_fingerprint || !once__bytes_readable(bytes))
         return ONCE_ERR_INVALID;
     if (bytes.size == ONCE_FINGERPRINT_SIZE)
         memcpy(fingerprint.bytes, bytes.data, ONCE_FINGERPRINT_SIZE);
@@ -103,8 +98,8 @@ int once_fingerprinter_new(const struct once_fingerprint_spec *spec,
     struct once_fingerprinter *self;
     int err;
 
-    if (!spec || !ret_fingerprinter || !is_readable(spec->method) || !is_readable(spec->path) ||
-        !is_readable(spec->query))
+    if (!spec || !ret_fingerprinter || !once__bytes_readable(spec->method) ||
+        !once__bytes_readable(spec->path) || !once__bytes_readable(spec->query))
         return ONCE_ERR_INVALID;
     if (spec->body_form != ONCE_BODY_RAW && spec->body_form != ONCE_BODY_JSON)
         return ONCE_ERR_INVALID;
@@ -161,7 +156,8 @@ static int add_header(struct once_fingerprinter *self, struct once_bytes name,
         .offset = self->header_text.size, .name_size = name.size, .value_size = value.size};
     int err;
 
-    if (self->stage != STAGE_HEADERS || name.size == 0 || !is_readable(name) || !is_readable(value))
+    if (self->stage != STAGE_HEADERS || name.size == 0 || !once__bytes_readable(name) ||
+        !once__bytes_readable(value))
         return ONCE_ERR_INVALID;
     err = once_buf_append(&self->header_text, name.data, name.size);
     if (err != ONCE_OK)
@@ -224,7 +220,7 @@ static int add_body(struct once_fingerprinter *self, struct once_bytes piece)
 {
     int err = ONCE_OK;
 
-    if (self->stage == STAGE_ENDED || !is_readable(piece))
+    if (self->stage == STAGE_ENDED || !once__bytes_readable(piece))
         return ONCE_ERR_INVALID;
     if (self->stage == STAGE_HEADERS)
         err = end_headers(self);

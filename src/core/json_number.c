@@ -3,9 +3,11 @@
  * JSON numbers in their RFC 8785 form: the shortest decimal digits that read back as the same
  * double, nearest first, laid out as ECMAScript does.
  *
- * The code runs inside other people's processes, where the decimal point may be a comma and
- * subnormal numbers may count as zero. So no text with a decimal point goes through strtod(), what
- * snprintf() prints between the digits is skipped, and doubles are compared by their bits.
+ * The code runs inside other people's processes, where the decimal point may be a comma, subnormal
+ * numbers may count as zero, rounding may go up or down, and an inexact result may be a signal. So
+ * no text with a decimal point goes through strtod(), what snprintf() prints between the digits is
+ * skipped, doubles are compared by their bits, and strtod() and snprintf() see doubles only while
+ * rounding is to nearest and no exception traps; then the host's settings are put back.
  */
 #include "core/json_number.h"
 
@@ -13,6 +15,7 @@
 #include "base/defect.h"
 
 #include <errno.h>
+#include <fenv.h>
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -256,14 +259,15 @@ static void shortest_normal(uint64_t bits, struct decimal *ret_decimal)
 }
 
 /* The shortest digits that read back as this double, which is neither zero nor infinite; among
- * those of one length the nearest. */
-static void shortest(uint64_t bits, struct decimal *ret_decimal)
+ * those of one length the nearest. False when none do: the C library misread one of the two, and
+ * the bytes that made it do so came from outside. */
+static bool shortest(uint64_t bits, struct decimal *ret_decimal)
 {
     if (bits >> 52 == 0)
         shortest_subnormal(bits, ret_decimal);
     else
         shortest_normal(bits, ret_decimal);
-    ONCE_ASSERT(fits(bits, ret_decimal));
+    return fits(bits, ret_decimal);
 }
 
 static void put(struct once__json_number *number, const char *text, size_t size)
@@ -324,22 +328,51 @@ static bool same_decimal(const struct decimal *a, const struct decimal *b)
            memcmp(a->digits, b->digits, a->digit_count) == 0;
 }
 
-/* The shortest digits of the nearest double. */
-static int nearest(const struct decimal *written, struct decimal *ret_nearest)
+/* The shortest digits of the nearest double. Rounding is to nearest. */
+static int nearest(const struct decimal *written, struct decimal *ret_nearest,
+                   const char **ret_what)
 {
+    static const char beyond[] = "the number is beyond the range of a double";
     uint64_t bits = 0;
 
-    if (written->point > POINT_MAX)
+    if (written->point > POINT_MAX) {
+        *ret_what = beyond;
         return ONCE_ERR_JSON_NUMBER;
+    }
     if (written->point >= -POINT_MAX)
         bits = double_bits(written);
-    if (is_infinite(bits))
+    if (is_infinite(bits)) {
+        *ret_what = beyond;
         return ONCE_ERR_JSON_NUMBER;
+    }
     ret_nearest->digit_count = 0;
     ret_nearest->point = 0;
-    if (bits != 0)
-        shortest(bits, ret_nearest);
+    if (bits != 0 && !shortest(bits, ret_nearest)) {
+        *ret_what = "the C library does not read back what it prints: send it as a string";
+        return ONCE_ERR_JSON_NUMBER;
+    }
     return ONCE_OK;
+}
+
+/* The same, whatever the host's floating-point settings are; they are as before afterwards. */
+static int nearest_anywhere(const struct decimal *written, struct decimal *ret_nearest,
+                            const char **ret_what)
+{
+    fenv_t host;
+    int err;
+
+    if (feholdexcept(&host) != 0) {
+        *ret_what = "floating-point exceptions cannot be held back here: send it as a string";
+        return ONCE_ERR_JSON_NUMBER;
+    }
+    if (fesetround(FE_TONEAREST) == 0) {
+        err = nearest(written, ret_nearest, ret_what);
+    } else {
+        *ret_what = "rounding to nearest cannot be set here: send it as a string";
+        err = ONCE_ERR_JSON_NUMBER;
+    }
+    fesetenv(&host);
+    return err;
 }
 
 /* So few digits, so far inside the range, that they are their own nearest double's shortest. */
@@ -355,6 +388,7 @@ int once__json_number_canonical(struct once_bytes literal, enum once_json_number
 {
     bool negative = literal.size > 0 && literal.data[0] == '-';
     struct decimal written, canonical;
+    int err;
 
     if (negative)
         literal = (struct once_bytes){literal.data + 1, literal.size - 1};
@@ -363,10 +397,9 @@ int once__json_number_canonical(struct once_bytes literal, enum once_json_number
         lay_out(&written, negative, ret_number);
         return ONCE_OK;
     }
-    if (nearest(&written, &canonical) != ONCE_OK) {
-        *ret_what = "the number is beyond the range of a double";
-        return ONCE_ERR_JSON_NUMBER;
-    }
+    err = nearest_anywhere(&written, &canonical, ret_what);
+    if (err != ONCE_OK)
+        return err;
     if (numbers == ONCE_JSON_EXACT && !same_decimal(&written, &canonical)) {
         *ret_what = "a double would not keep every digit of the number: send it as a string";
         return ONCE_ERR_JSON_NUMBER;

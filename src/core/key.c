@@ -53,6 +53,23 @@ int once_key_check(struct once_bytes key, struct once_defect *ret_defect)
     return ONCE_OK;
 }
 
+int once_namespace_check(struct once_bytes ns, struct once_defect *ret_defect)
+{
+    if (ns.size == 0 || !ns.data)
+        return once__defect(ONCE_ERR_INVALID, 0, "a namespace has at least one character",
+                            ret_defect);
+    for (size_t i = 0; i < ns.size; i++) {
+        if (i == ONCE_NAMESPACE_SIZE_MAX)
+            return once__defect(ONCE_ERR_INVALID, i, "a namespace has at most 64 characters",
+                                ret_defect);
+        if (ns.data[i] <= ' ' || ns.data[i] > '~')
+            return once__defect(ONCE_ERR_INVALID, i,
+                                "a namespace holds printable ASCII without spaces", ret_defect);
+    }
+    return ONCE_OK;
+}
+
+_Static_assert(ONCE_NAMESPACE_SIZE_MAX == 64, "the text above names the bound");
 _Static_assert(ONCE_KEY_SIZE_MAX == 255, "the texts of ERR_KEY_TOO_LONG name the bound");
 
 static void key_from_uuid(const struct once__uuid *uuid, struct once_key *ret_key)

@@ -8,6 +8,10 @@
   @ terminates \true;
   @ assigns \nothing;
   @ ensures known: ONCE_OUTCOME_STORE <= \result <= ONCE_OUTCOME_DOUBT;
+  @ ensures chosen: (on_5xx == ONCE_ON_5XX_RELEASE ==> \result == ONCE_OUTCOME_RELEASE)
+  @   && (on_5xx == ONCE_ON_5XX_STORE ==> \result == ONCE_OUTCOME_STORE)
+  @   && (on_5xx == ONCE_ON_5XX_DOUBT ==> \result == ONCE_OUTCOME_DOUBT)
+  @   && (on_5xx == ONCE_ON_5XX_DEFAULT && status != 503 ==> \result == ONCE_OUTCOME_DOUBT);
   @ ensures release: \result == ONCE_OUTCOME_RELEASE ==> on_5xx == ONCE_ON_5XX_RELEASE
   @   || (status == 503 && on_5xx != ONCE_ON_5XX_STORE && on_5xx != ONCE_ON_5XX_DOUBT);
   @*/
@@ -30,7 +34,8 @@ enum once_outcome once__outcome_of_status(int status, enum once_on_5xx on_5xx)
 {
     if (status < 200 || status > 599)
         return ONCE_OUTCOME_DOUBT;
-    /* The server says that it did not handle the request: timed out reading it, too early, too many. */
+    /* The server says that it did not handle the request: timed out reading it, too early, too
+     * many. */
     if (status == 408 || status == 425 || status == 429)
         return ONCE_OUTCOME_RELEASE;
     if (status < 500)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which outcomes are final (D6). A host that relays an answer with an HTTP status asks here whether to
- * complete (the answer is stored and replayed), to fail (the key is free to retry), or to leave a doubt.
+ * Which outcomes are final (D6). A host that relays an answer with an HTTP status asks here
+ * whether to complete (the answer is stored and replayed), to fail (the key is free to retry), or
+ * to leave a doubt.
  */
 #ifndef ONCE_CORE_OUTCOME_H
 #define ONCE_CORE_OUTCOME_H
@@ -12,8 +13,10 @@ enum once_outcome {
     ONCE_OUTCOME_DOUBT = 2    /* nobody knows: give the lease up */
 };
 
-/* What to make of a 5xx. The default tells them apart: 503 says that the service did not take the
- * request; any other may have come after the effect. The others are a deliberate choice. */
+/* What to make of a 5xx. The default tells them apart: by its definition 503 says that the
+ * service did not take the request; any other may have come after the effect. A service behind
+ * a proxy that says 503 when it lost the connection half way needs DOUBT. The others are a
+ * deliberate choice. */
 enum once_on_5xx {
     ONCE_ON_5XX_DEFAULT = 0,
     ONCE_ON_5XX_RELEASE = 1,
@@ -35,6 +38,11 @@ enum once_on_5xx {
   @     status == 408 || status == 425 || status == 429
   @     || (status == 503 && on_5xx == ONCE_ON_5XX_DEFAULT)
   @     || (500 <= status <= 599 && on_5xx == ONCE_ON_5XX_RELEASE);
+  @ ensures choice_is_kept: 500 <= status <= 599 ==>
+  @     (on_5xx == ONCE_ON_5XX_RELEASE ==> \result == ONCE_OUTCOME_RELEASE)
+  @     && (on_5xx == ONCE_ON_5XX_STORE ==> \result == ONCE_OUTCOME_STORE)
+  @     && (on_5xx == ONCE_ON_5XX_DOUBT ==> \result == ONCE_OUTCOME_DOUBT)
+  @     && (on_5xx == ONCE_ON_5XX_DEFAULT && status != 503 ==> \result == ONCE_OUTCOME_DOUBT);
   @ ensures caller_errors_are_stored:
   @   400 <= status <= 499 && status != 408 && status != 425 && status != 429
   @   ==> \result == ONCE_OUTCOME_STORE;

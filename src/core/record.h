@@ -2,8 +2,9 @@
  *
  * The record of an operation and the requests that meet it.
  *
- * A record is named by (namespace, key). The name belongs to the store; nothing is decided by it, so it
- * is not here. Bytes in records and requests are borrowed: whoever holds the record owns them.
+ * A record is named by (namespace, key). The name belongs to the store; nothing is decided by it,
+ * so it is not here. Bytes in records and requests are borrowed: whoever holds the record owns
+ * them.
  */
 #ifndef ONCE_CORE_RECORD_H
 #define ONCE_CORE_RECORD_H
@@ -51,10 +52,19 @@ struct once_answer {
     struct once_bytes result;
 };
 
-/* A recovery point. */
+/* A recovery point. One that names the point it follows cannot move the operation back: a late
+ * copy of an older one is refused. Without that the last to arrive counts. */
 struct once_step {
     struct once_bytes point;
     struct once_bytes data;
+    bool follows;            /* after is given */
+    struct once_bytes after; /* the point that this one follows; empty is the beginning */
+};
+
+/* A longer lease, or with 0 none at all: the owner does not know how its attempt went. */
+struct once_renewal {
+    uint64_t fence;
+    once_ms lease_ms;
 };
 
 /* What a person or a reconciler found out about a doubt. */
@@ -64,7 +74,8 @@ struct once_resolution {
     struct once_answer answer; /* when done */
 };
 
-/* When a decision is made: store time (INV-6), and a fence larger than any the store gave before. */
+/* When a decision is made: store time (INV-6), and a fence larger than any the store gave
+ * before. */
 struct once_moment {
     once_ms now_ms;
     uint64_t next_fence;
@@ -103,6 +114,10 @@ struct once_moment {
   @   && 1 <= q->retention_ms <= ONCE_RETENTION_MS_MAX
   @   && 1 <= q->lease_ms <= ONCE_LEASE_MS_MAX
   @   && (q->on_doubt == ONCE_ON_DOUBT_REJECT || q->on_doubt == ONCE_ON_DOUBT_RETRY);
+  @ predicate step_ok(struct once_step *s) =
+  @   \valid_read(s) && s->point.size <= ONCE_POINT_SIZE_MAX
+  @   && s->data.size <= ONCE_DATA_SIZE_MAX && s->after.size <= ONCE_POINT_SIZE_MAX
+  @   && bytes_readable(s->point) && bytes_readable(s->data) && bytes_readable(s->after);
   @ predicate answer_ok(struct once_answer *a) =
   @   \valid_read(a) && a->result.size <= ONCE_RESULT_SIZE_MAX && bytes_readable(a->result);
   @*/
@@ -114,8 +129,8 @@ struct once_moment {
   @*/
 bool once__fingerprint_equal(const struct once_fingerprint *a, const struct once_fingerprint *b);
 
-/* What time makes of a stored state: a started operation whose lease is over is in doubt, an ended one
- * past its expiry is absent. Nothing else changes by time alone (INV-4). */
+/* What time makes of a stored state: a started operation whose lease is over is in doubt, an
+ * ended one past its expiry is absent. Nothing else changes by time alone (INV-4). */
 /*@ logic integer state_at(struct once_record *r, integer now_ms) =
   @   r->state == ONCE_STATE_STARTED && now_ms >= r->lease_end_ms ? (integer)ONCE_STATE_DOUBT
   @   : (r->state == ONCE_STATE_COMPLETED || r->state == ONCE_STATE_FAILED)
@@ -132,13 +147,17 @@ bool once__fingerprint_equal(const struct once_fingerprint *a, const struct once
   @*/
 enum once_state once__state_at(const struct once_record *rec, once_ms now_ms);
 
-/* Checks of what comes from outside, made once where it enters. They say what is wrong in the defect
- * (offset is always 0). Decisions are made on checked values only. */
+/* Checks of what comes from outside, made once where it enters. They say what is wrong in the
+ * defect (offset is always 0). Decisions are made on checked values only. */
 ONCE_MUST_CHECK int once__request_check(const struct once_request *req, once_ms now_ms,
                                         struct once_defect *ret_defect);
 ONCE_MUST_CHECK int once__answer_check(const struct once_answer *answer,
                                        struct once_defect *ret_defect);
 ONCE_MUST_CHECK int once__step_check(const struct once_step *step, struct once_defect *ret_defect);
+/* Of the store's own time and fence: ONCE_ERR_CLOCK, ONCE_ERR_FULL. */
+ONCE_MUST_CHECK int once__moment_check(struct once_moment at, struct once_defect *ret_defect);
+/* Why something failed. */
+ONCE_MUST_CHECK int once__reason_check(struct once_bytes reason, struct once_defect *ret_defect);
 /* Of a renewal: 0 gives the lease up. */
 ONCE_MUST_CHECK int once__lease_check(once_ms lease_ms, struct once_defect *ret_defect);
 ONCE_MUST_CHECK int once__record_check(const struct once_record *rec,

@@ -209,27 +209,24 @@ static int replace(struct side *side, struct once_bytes member, const struct onc
     return once__writer_finish(out);
 }
 
-int once_awset_add(struct once_bytes state, struct once_bytes node, struct once_bytes member,
-                   struct once_buf *out)
+int once_awset_add(struct once_bytes state, const struct once_write *write, struct once_buf *out)
 {
-    struct once__new_dot new_dot = {.node = node};
+    struct once__new_dot new_dot;
     struct once__reader reader;
     struct once__writer writer;
     struct side side;
     int err;
 
+    if (!out || !write || !once__bytes_readable(write->node) || !once__bytes_readable(write->value))
+        return ONCE_ERR_INVALID;
     once__writer_init(&writer, out);
     once__writer_apart(&writer, state);
-    once__writer_apart(&writer, node);
-    once__writer_apart(&writer, member);
+    once__writer_apart(&writer, write->node);
+    once__writer_apart(&writer, write->value);
     once__open(&reader, state, ONCE_LATTICE_AWSET);
     side_open(&side, &reader);
-    new_dot.number = once__context_last(&side.context, node);
-    if (new_dot.number == UINT64_MAX)
-        once__writer_fail(&writer, ONCE_ERR_OVERFLOW);
-    else
-        new_dot.number++;
-    err = replace(&side, member, &new_dot, &writer);
+    new_dot = once__dot_after(&side.context, write->node, &writer);
+    err = replace(&side, write->value, &new_dot, &writer);
     once__context_release(&side.context);
     return err;
 }
@@ -241,6 +238,8 @@ int once_awset_remove(struct once_bytes state, struct once_bytes member, struct 
     struct side side;
     int err;
 
+    if (!out || !once__bytes_readable(member))
+        return ONCE_ERR_INVALID;
     once__writer_init(&writer, out);
     once__writer_apart(&writer, state);
     once__writer_apart(&writer, member);
@@ -258,6 +257,8 @@ int once_awset_contains(struct once_bytes state, struct once_bytes member, bool 
     const uint8_t *ignored;
     bool contains;
 
+    if (!ret_contains || !once__bytes_readable(member))
+        return ONCE_ERR_INVALID;
     once__open(&reader, state, ONCE_LATTICE_AWSET);
     (void)once__context_skip(&reader, &ignored);
     side_start(&side);

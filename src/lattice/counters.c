@@ -7,6 +7,7 @@
  * are read for; a PN-counter has two numbers a node, one for what it added and one for what it took
  * away, because a number that also fell would not say which of two is newer.
  */
+#include "base/bytes.h"
 #include "lattice/entries.h"
 #include "lattice/ops.h"
 
@@ -74,12 +75,16 @@ const struct once__lattice_ops once__pncounter_ops = {
     .compare = pair_compare,
 };
 
+/* from is the state that the delta was made of; none is needed. */
 static int put_delta(enum once_lattice_type type, const struct once__entry *entry,
-                     struct once_buf *out)
+                     struct once_bytes from, struct once_buf *out)
 {
     struct once__writer writer;
 
+    if (!out || !once__bytes_readable(entry->key))
+        return ONCE_ERR_INVALID;
     once__writer_init(&writer, out);
+    once__writer_apart(&writer, from);
     once__writer_apart(&writer, entry->key);
     once__put_single(&writer, type, once__width_of(type), entry);
     return once__writer_finish(&writer);
@@ -92,6 +97,8 @@ static int find_node(struct once_bytes state, enum once_lattice_type type, struc
     struct once__reader reader;
     struct once__entry entry;
 
+    if (!once__bytes_readable(node))
+        return ONCE_ERR_INVALID;
     once__open(&reader, state, type);
     (void)once__entries_find(&reader, once__width_of(type), node, &entry);
     if (!once__reader_ok(&reader))
@@ -115,7 +122,7 @@ static int raise_node(struct once_bytes state, enum once_lattice_type type,
             __builtin_add_overflow(now.numbers[i], by->numbers[i], &delta.numbers[i]))
             return ONCE_ERR_OVERFLOW;
     }
-    return put_delta(type, &delta, out);
+    return put_delta(type, &delta, state, out);
 }
 
 /* The sum of all numbers, those taken away counting below zero. */
@@ -149,13 +156,13 @@ int once_vv_set(struct once_bytes node, uint64_t number, struct once_buf *out)
 {
     struct once__entry entry = {.key = node, .numbers = {number, 0}};
 
-    return put_delta(ONCE_LATTICE_VV, &entry, out);
+    return put_delta(ONCE_LATTICE_VV, &entry, (struct once_bytes){0}, out);
 }
 
 int once_vv_value(struct once_bytes state, struct once_bytes node, uint64_t *ret_number)
 {
     struct once__entry entry;
-    int err = find_node(state, ONCE_LATTICE_VV, node, &entry);
+    int err = ret_number ? find_node(state, ONCE_LATTICE_VV, node, &entry) : ONCE_ERR_INVALID;
 
     if (err != ONCE_OK)
         return err;
@@ -186,7 +193,7 @@ int once_pncounter_add(struct once_bytes state, struct once_bytes node, int64_t 
 int once_gcounter_value(struct once_bytes state, uint64_t *ret_value)
 {
     wide total;
-    int err = sum(state, ONCE_LATTICE_GCOUNTER, &total);
+    int err = ret_value ? sum(state, ONCE_LATTICE_GCOUNTER, &total) : ONCE_ERR_INVALID;
 
     if (err != ONCE_OK)
         return err;
@@ -199,7 +206,7 @@ int once_gcounter_value(struct once_bytes state, uint64_t *ret_value)
 int once_pncounter_value(struct once_bytes state, int64_t *ret_value)
 {
     wide total;
-    int err = sum(state, ONCE_LATTICE_PNCOUNTER, &total);
+    int err = ret_value ? sum(state, ONCE_LATTICE_PNCOUNTER, &total) : ONCE_ERR_INVALID;
 
     if (err != ONCE_OK)
         return err;

@@ -3,14 +3,16 @@
  * One line of text for people about a state:
  *
  *     max{7}  max{}  flag{true}  lww{red @12 by n1}  gset{a,b}  vv{n1:3}  gcounter{n1:3,n2:4}
- *     pncounter{n1:+5-2}  awset{x,y | n1:4,n2:1+3}  mvreg{red,blue | n1:2}  map{k:max{7}}
+ *     pncounter{n1:+5-2}  map{k:max{7}}
+ *     awset{x n1:3 n2:1,y n2:3 | n1:4,n2:1+3}  mvreg{red n1:2,blue n2:1 | n1:2,n2:1}
  *
- * After the bar stands the causal context: the base of each node, then its extra dots. Bytes other
- * than printable ASCII are written as \xNN, and characters that mean something here are preceded by
- * a backslash. The text is cut at ONCE_LATTICE_TEXT_MAX; it is no format, and nothing reads it
- * back.
+ * After a member of an AWSET or a value of an MVREG stand its dots, after the bar the causal
+ * context: the base of each node, then its extra dots. No bytes are written as "", bytes other than
+ * visible ASCII as \xNN, and characters that mean something here are preceded by a backslash: what
+ * a caller wrote cannot look like anything else, and states that differ are described differently.
+ * The text is cut at ONCE_LATTICE_TEXT_MAX; it is no format, and nothing reads it back.
  */
-#include "lattice/context.h"
+#include "lattice/dots.h"
 #include "lattice/ops.h"
 
 #include <inttypes.h>
@@ -63,12 +65,14 @@ static void put_signed(struct text *text, int64_t number)
 
 static void put_escaped(struct text *text, struct once_bytes bytes)
 {
+    if (bytes.size == 0)
+        put_word(text, "\"\"");
     for (size_t i = 0; i < bytes.size && !text->cut; i++) {
         char escaped[5] = {(char)bytes.data[i], 0};
 
-        if (bytes.data[i] < 0x20 || bytes.data[i] > 0x7e)
+        if (bytes.data[i] <= 0x20 || bytes.data[i] > 0x7e)
             (void)snprintf(escaped, sizeof escaped, "\\x%02x", bytes.data[i]);
-        else if (strchr("\\{},:|+", bytes.data[i]))
+        else if (strchr("\\\"{},:|+", bytes.data[i]))
             (void)snprintf(escaped, sizeof escaped, "\\%c", bytes.data[i]);
         put_word(text, escaped);
     }
@@ -117,7 +121,7 @@ static void describe_lww(struct text *text, struct once_bytes state)
 static void describe_entry(struct text *text, const struct once_lattice_entry *entry,
                            enum once_lattice_type type, unsigned depth)
 {
-    put_escaped(text, type == ONCE_LATTICE_MVREG ? entry->value : entry->key);
+    put_escaped(text, entry->key);
     if (type == ONCE_LATTICE_VV || type == ONCE_LATTICE_GCOUNTER) {
         put_word(text, ":");
         put_number(text, entry->number);
@@ -132,27 +136,58 @@ static void describe_entry(struct text *text, const struct once_lattice_entry *e
     }
 }
 
-static void describe_context(struct text *text, struct once_bytes state,
-                             enum once_lattice_type type)
+static void put_dot(struct text *text, struct once_bytes node, uint64_t number)
 {
-    struct once__context context;
-    struct once__reader reader;
+    put_escaped(text, node);
+    put_word(text, ":");
+    put_number(text, number);
+}
 
-    once__open(&reader, state, type);
-    once__context_read(&reader, &context);
-    fail(text, reader.err);
-    for (uint32_t i = 0; i < context.count && !text->cut; i++) {
-        const struct once__context_node *node = &context.nodes[i];
+static void describe_context(struct text *text, const struct once__context *context)
+{
+    for (uint32_t i = 0; i < context->count && !text->cut; i++) {
+        const struct once__context_node *node = &context->nodes[i];
 
         put_word(text, i == 0 ? " | " : ",");
-        put_escaped(text, node->name);
-        put_word(text, ":");
-        put_number(text, node->base);
+        put_dot(text, node->name, node->base);
         for (uint32_t j = 0; j < node->extra_count && !text->cut; j++) {
             put_word(text, "+");
             put_number(text, once__load_u64(node->extras + (size_t)j * 8));
         }
     }
+}
+
+/* Members with the dots of their adds, or values with that of their write. The dots are shown
+ * because states that differ in nothing else do not merge alike. */
+static void describe_causal(struct text *text, struct once_bytes state, enum once_lattice_type type)
+{
+    bool valued = type == ONCE_LATTICE_MVREG;
+    struct once__context context;
+    struct once__reader reader;
+    struct once__dots dots;
+    uint32_t member_count;
+
+    once__open(&reader, state, type);
+    once__context_read(&reader, &context);
+    member_count = valued ? 1 : once__read_count(&reader);
+    for (uint32_t i = 0; i < member_count && once__reader_ok(&reader) && !text->cut; i++) {
+        if (!valued) {
+            put_word(text, i == 0 ? "" : ",");
+            put_escaped(text, once__read_member(&reader));
+        }
+        once__dots_open(&dots, &reader, &context, valued);
+        for (bool first = true; dots.left > 0 && !text->cut; first = false) {
+            if (valued) {
+                put_word(text, first ? "" : ",");
+                put_escaped(text, dots.value);
+            }
+            put_word(text, " ");
+            put_dot(text, dots.dot.node->name, dots.dot.number);
+            once__dots_next(&dots);
+        }
+    }
+    fail(text, reader.err);
+    describe_context(text, &context);
     once__context_release(&context);
 }
 
@@ -173,8 +208,6 @@ static void describe_entries(struct text *text, struct once_bytes state,
         describe_entry(text, &entry, type, depth);
     }
     fail(text, more < 0 ? more : ONCE_OK);
-    if (type == ONCE_LATTICE_AWSET || type == ONCE_LATTICE_MVREG)
-        describe_context(text, state, type);
 }
 
 static void describe_state(struct text *text, struct once_bytes state, unsigned depth)
@@ -195,6 +228,8 @@ static void describe_state(struct text *text, struct once_bytes state, unsigned 
         describe_flag(text, state);
     else if (type == ONCE_LATTICE_LWW)
         describe_lww(text, state);
+    else if (type == ONCE_LATTICE_AWSET || type == ONCE_LATTICE_MVREG)
+        describe_causal(text, state, type);
     else
         describe_entries(text, state, type, depth);
     put_word(text, "}");
@@ -204,6 +239,8 @@ int once_lattice_describe(struct once_bytes state, struct once_buf *out)
 {
     struct text text = {.left = ONCE_LATTICE_TEXT_MAX - (sizeof ellipsis - 1)};
 
+    if (!out)
+        return ONCE_ERR_INVALID;
     once__writer_init(&text.writer, out);
     once__writer_apart(&text.writer, state);
     describe_state(&text, state, 0);

@@ -13,6 +13,18 @@
 #include "base/bytes.h"
 #include "lattice/scalar.h"
 
+struct once__new_dot once__dot_after(const struct once__context *context, struct once_bytes node,
+                                     struct once__writer *out)
+{
+    struct once__new_dot dot = {.node = node, .number = once__context_last(context, node)};
+
+    if (dot.number == UINT64_MAX)
+        once__writer_fail(out, ONCE_ERR_OVERFLOW);
+    else
+        dot.number++;
+    return dot;
+}
+
 static void stand(struct once__dots *dots)
 {
     if (dots->left == 0)

@@ -27,6 +27,11 @@ struct once__new_dot {
     uint64_t number;
 };
 
+/* The node's next dot after all that the context has; fails the writer (ONCE_ERR_OVERFLOW) if there
+ * is none. */
+struct once__new_dot once__dot_after(const struct once__context *context, struct once_bytes node,
+                                     struct once__writer *out);
+
 /* Stands at the first dot of the list that comes next. A failure of the reader ends the walk. */
 void once__dots_open(struct once__dots *dots, struct once__reader *reader,
                      const struct once__context *context, bool valued);

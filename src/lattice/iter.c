@@ -85,6 +85,8 @@ int once_lattice_iter_init(struct once_lattice_iter *iter, struct once_bytes sta
     struct once_lattice_iter fresh = {0};
     struct once__reader reader;
 
+    if (!iter)
+        return ONCE_ERR_INVALID;
     once__reader_init(&reader, state);
     fresh.type = once__read_header(&reader);
     switch (fresh.type) {
@@ -117,11 +119,14 @@ int once_lattice_iter_init(struct once_lattice_iter *iter, struct once_bytes sta
 
 int once_lattice_iter_next(struct once_lattice_iter *iter, struct once_lattice_entry *ret_entry)
 {
-    struct once__reader reader = reader_from(iter->at, iter->end);
     struct once_lattice_entry entry = {0};
+    struct once__reader reader;
 
+    if (!iter || !ret_entry)
+        return ONCE_ERR_INVALID;
     if (iter->left == 0)
         return 0;
+    reader = reader_from(iter->at, iter->end);
     read_entry(iter, &reader, &entry);
     if (!once__reader_ok(&reader))
         return reader.err;
@@ -134,7 +139,7 @@ int once_lattice_iter_next(struct once_lattice_iter *iter, struct once_lattice_e
 int once_lattice_count(struct once_bytes state, size_t *ret_count)
 {
     struct once_lattice_iter iter;
-    int err = once_lattice_iter_init(&iter, state);
+    int err = ret_count ? once_lattice_iter_init(&iter, state) : ONCE_ERR_INVALID;
 
     if (err != ONCE_OK)
         return err;

@@ -63,7 +63,7 @@ int once_lattice_bottom(enum once_lattice_type type, struct once_buf *out)
 {
     struct once__writer writer;
 
-    if (!is_type(type))
+    if (!out || !is_type(type))
         return ONCE_ERR_INVALID;
     once__writer_init(&writer, out);
     once__put_header(&writer, type);
@@ -115,8 +115,8 @@ int once_lattice_merge(struct once_bytes a, struct once_bytes b, struct once_buf
     struct once__reader a_reader, b_reader;
     struct once__writer writer;
     enum once_lattice_type type;
-    size_t start = out->size, ignored;
-    int err = open_pair(a, b, &a_reader, &b_reader, &type);
+    size_t ignored;
+    int err = out ? open_pair(a, b, &a_reader, &b_reader, &type) : ONCE_ERR_INVALID;
 
     if (err != ONCE_OK)
         return err;
@@ -126,7 +126,7 @@ int once_lattice_merge(struct once_bytes a, struct once_bytes b, struct once_buf
 
     /* One allocation: no merge writes more than it reads. */
     (void)once__put_room_upto(&writer, a.size + b.size, &ignored);
-    once__writer_rewind(&writer, start);
+    once__writer_rewind(&writer, writer.start);
 
     once__put_header(&writer, type);
     table[type]->merge(&a_reader, &b_reader, &writer, 0);
@@ -142,7 +142,7 @@ int once_lattice_compare(struct once_bytes a, struct once_bytes b, enum once_ord
     struct once__reader a_reader, b_reader;
     enum once_lattice_type type;
     enum once_order order;
-    int err = open_pair(a, b, &a_reader, &b_reader, &type);
+    int err = ret_order ? open_pair(a, b, &a_reader, &b_reader, &type) : ONCE_ERR_INVALID;
 
     if (err != ONCE_OK)
         return err;

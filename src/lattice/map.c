@@ -179,6 +179,8 @@ int once_map_put(struct once_bytes key, struct once_bytes inner, struct once_buf
     struct once__reader reader;
     struct once__writer writer;
 
+    if (!out || !once__bytes_readable(key))
+        return ONCE_ERR_INVALID;
     once__reader_init(&reader, inner);
     once__check_state(&reader, 1);
     if (!once__reader_ok(&reader))
@@ -202,6 +204,8 @@ int once_map_get(struct once_bytes state, struct once_bytes key, bool *ret_prese
     struct walk walk;
     bool present = false;
 
+    if (!ret_present || !ret_inner || !once__bytes_readable(key))
+        return ONCE_ERR_INVALID;
     once__open(&reader, state, ONCE_LATTICE_MAP);
     walk_open(&walk, &reader, 0);
     while (walk.left > 0 && !present) {

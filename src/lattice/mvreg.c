@@ -7,6 +7,7 @@
  * A write makes a new dot and replaces the writes that it saw. Two writes that did not see each
  * other both live on, as two values, until someone who sees both writes again.
  */
+#include "base/bytes.h"
 #include "lattice/dots.h"
 #include "lattice/ops.h"
 #include "lattice/scalar.h"
@@ -68,34 +69,31 @@ const struct once__lattice_ops once__mvreg_ops = {
     .compare = mvreg_compare,
 };
 
-int once_mvreg_write(struct once_bytes state, struct once_bytes node, struct once_bytes value,
-                     struct once_buf *out)
+int once_mvreg_write(struct once_bytes state, const struct once_write *write, struct once_buf *out)
 {
-    struct once__new_dot new_dot = {.node = node};
+    struct once__new_dot new_dot;
     struct once__context context;
     struct once__reader reader;
     struct once__writer writer;
     struct once__dots replaced;
     uint32_t node_index;
 
+    if (!out || !write || !once__bytes_readable(write->node) || !once__bytes_readable(write->value))
+        return ONCE_ERR_INVALID;
     once__writer_init(&writer, out);
     once__writer_apart(&writer, state);
-    once__writer_apart(&writer, node);
-    once__writer_apart(&writer, value);
+    once__writer_apart(&writer, write->node);
+    once__writer_apart(&writer, write->value);
     once__open(&reader, state, ONCE_LATTICE_MVREG);
     once__context_read(&reader, &context);
-    new_dot.number = once__context_last(&context, node);
-    if (new_dot.number == UINT64_MAX)
-        once__writer_fail(&writer, ONCE_ERR_OVERFLOW);
-    else
-        new_dot.number++;
+    new_dot = once__dot_after(&context, write->node, &writer);
 
     once__dots_open(&replaced, &reader, &context, true);
     once__put_header(&writer, ONCE_LATTICE_MVREG);
     node_index = once__dots_put_context(&replaced, &new_dot, &writer);
     once__put_u32(&writer, 1);
     once__put_dot(&writer, node_index, new_dot.number);
-    once__put_member(&writer, value);
+    once__put_member(&writer, write->value);
     if (!once__reader_ok(&reader))
         once__writer_fail(&writer, reader.err);
     once__context_release(&context);

@@ -194,6 +194,8 @@ static int set_number(enum once_lattice_type type, int64_t value, struct once_bu
 {
     struct once__writer writer;
 
+    if (!out)
+        return ONCE_ERR_INVALID;
     once__writer_init(&writer, out);
     once__put_header(&writer, type);
     put_number(&writer, (struct once__number){.known = true, .value = value});
@@ -206,6 +208,8 @@ static int number_value(enum once_lattice_type type, struct once_bytes state, bo
     struct once__reader reader;
     struct once__number number;
 
+    if (!ret_known || !ret_value)
+        return ONCE_ERR_INVALID;
     once__open(&reader, state, type);
     number = read_number(&reader);
     if (!once__reader_ok(&reader))
@@ -239,6 +243,8 @@ int once_flag_raise(struct once_buf *out)
 {
     struct once__writer writer;
 
+    if (!out)
+        return ONCE_ERR_INVALID;
     once__writer_init(&writer, out);
     once__put_header(&writer, ONCE_LATTICE_FLAG);
     once__put_u8(&writer, 1);
@@ -250,6 +256,8 @@ int once_flag_value(struct once_bytes state, bool *ret_raised)
     struct once__reader reader;
     bool raised;
 
+    if (!ret_raised)
+        return ONCE_ERR_INVALID;
     once__open(&reader, state, ONCE_LATTICE_FLAG);
     raised = once__read_bool(&reader);
     if (!once__reader_ok(&reader))
@@ -260,9 +268,12 @@ int once_flag_value(struct once_bytes state, bool *ret_raised)
 
 int once_lww_write(const struct once_lww *write, struct once_buf *out)
 {
-    struct lww lww = {.written = true, .write = *write};
+    struct lww lww = {.written = true};
     struct once__writer writer;
 
+    if (!out || !write)
+        return ONCE_ERR_INVALID;
+    lww.write = *write;
     once__writer_init(&writer, out);
     once__writer_apart(&writer, write->node);
     once__writer_apart(&writer, write->value);
@@ -276,6 +287,8 @@ int once_lww_value(struct once_bytes state, bool *ret_written, struct once_lww *
     struct once__reader reader;
     struct lww lww;
 
+    if (!ret_written || !ret_write)
+        return ONCE_ERR_INVALID;
     once__open(&reader, state, ONCE_LATTICE_LWW);
     lww = read_lww(&reader);
     if (!once__reader_ok(&reader))

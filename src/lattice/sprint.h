@@ -16,7 +16,8 @@ struct once__run {
 
 /* Merges from both runs to *out for as long as it is sure, and moves all three. Gives the number of
  * entries written, 0 if it could not even start: near the end of a run or of the output, at members
- * that are not 8 to 71 bytes long, and where different members begin with the same 8 bytes. */
+ * that are empty or of more than about 70 bytes, and where different members are the same in the 8
+ * bytes behind what all members around them begin with. */
 uint64_t once__sprint(struct once__run *a, struct once__run *b, uint8_t **out,
                       const uint8_t *out_end);
 

@@ -70,14 +70,18 @@ static int mutate_pncounter(unsigned which, struct once_bytes state, struct once
 
 static int mutate_awset(unsigned which, struct once_bytes state, struct once_buf *out)
 {
+    struct once_write write = {.node = node(which % 2), .value = letter(which / 2)};
+
     if (which < 4)
-        return once_awset_add(state, node(which % 2), letter(which / 2), out);
+        return once_awset_add(state, &write, out);
     return once_awset_remove(state, letter(which - 4), out);
 }
 
 static int mutate_mvreg(unsigned which, struct once_bytes state, struct once_buf *out)
 {
-    return once_mvreg_write(state, node(which % 2), letter(which / 2), out);
+    struct once_write write = {.node = node(which % 2), .value = letter(which / 2)};
+
+    return once_mvreg_write(state, &write, out);
 }
 
 /* A map of everything: a counter and a set under one key (types that meet), an add-wins set, a
@@ -85,6 +89,7 @@ static int mutate_mvreg(unsigned which, struct once_bytes state, struct once_buf
 static int mutate_map(unsigned which, struct once_bytes state, struct once_buf *out)
 {
     static const unsigned keys[MAP_MUTATIONS] = {0, 0, 1, 1, 2, 2};
+    struct once_write write = {.node = node(0), .value = letter(0)};
     struct once_buf bottom, inner, outer;
     struct once_bytes present = {0};
     bool there;
@@ -108,7 +113,7 @@ static int mutate_map(unsigned which, struct once_bytes state, struct once_buf *
         err = once_max_set(1, &inner);
         break;
     case 2:
-        err = once_awset_add(present, node(0), letter(0), &inner);
+        err = once_awset_add(present, &write, &inner);
         break;
     case 3:
         err = once_awset_remove(present, letter(0), &inner);

@@ -6,9 +6,14 @@
  * shared memory which function it is about to call with which arguments, so that the parent can
  * tell what the last call was however the child ended. The plugin never runs in the parent.
  *
- * The plugin is held to its contract at every call: it is called twice over different garbage, its
- * arguments must be untouched afterwards, its result must fit, and a write past the result's room
- * hits a page that does not exist.
+ * The plugin is held to its contract at every call. It is called twice over different garbage: under
+ * the result, and around each argument, so that a result that depends on either is two results.
+ * Arguments, and the garbage around them, must be untouched afterwards, and the result must fit.
+ * Arguments, results and descriptions end where a page begins that nobody may touch (arguments up to
+ * the alignment that they are promised).
+ *
+ * A plugin may fork. Only the process that began the check goes on with it; a copy that comes back
+ * from a call ends there.
  */
 #include "laws/plugin.h"
 
@@ -16,6 +21,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,7 +38,8 @@ enum {
     TEXT_CAPACITY = ONCE_LAWS_TEXT_CAPACITY,
     HEX_BYTES_MAX = 16,         /* of a state that cannot be described */
     DESCRIBE_TIMEOUT_MS = 2000, /* for the arguments of the last call */
-    FILL_EXTRA = 64
+    FILL_EXTRA = 64,
+    ALIGNMENT = _Alignof(max_align_t)
 };
 
 typedef size_t generate_fn(uint64_t index, void *state, size_t capacity);
@@ -69,11 +76,19 @@ struct plugin {
     generate_fn *generate;
     merge_fn *merge;
     describe_fn *describe;
-    uint8_t *room[3]; /* STATE_CAPACITY bytes each, with a forbidden page behind */
+    uint8_t *room[3]; /* STATE_CAPACITY bytes each, between two forbidden pages */
+    pid_t pid;        /* of the process that checks */
     size_t result_size_last;
 };
 
 /* --- In the child --- */
+
+/* After every call into the plugin: a copy of this process must not count, report or print. */
+static void leave_if_copy(const struct plugin *plugin)
+{
+    if (getpid() != plugin->pid)
+        _exit(0);
+}
 
 /* Notes what is wrong and ends the check: ONCE_ERR_INVALID, with everything the parent needs in
  * shared. */
@@ -112,6 +127,7 @@ static int load(struct plugin *plugin)
     snprintf(path, sizeof(path), "%s%s", strchr(plugin->path, '/') == NULL ? "./" : "",
              plugin->path);
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    leave_if_copy(plugin);
     if (library == NULL)
         return give_up(plugin->shared, ONCE__PLUGIN_NOT_LOADED, "cannot load the plugin: %s",
                        dlerror());
@@ -129,45 +145,97 @@ static int make_rooms(struct plugin *plugin)
 
     ONCE_ASSERT(STATE_CAPACITY % page_size == 0);
     for (size_t i = 0; i < sizeof(plugin->room) / sizeof(plugin->room[0]); i++) {
-        uint8_t *room = mmap(NULL, STATE_CAPACITY + page_size, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, (off_t)0);
+        uint8_t *pages = mmap(NULL, STATE_CAPACITY + 2 * page_size, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, (off_t)0);
 
-        if (room == MAP_FAILED || mprotect(room + STATE_CAPACITY, page_size, PROT_NONE) != 0)
+        if (pages == MAP_FAILED ||
+            mprotect(pages + page_size, STATE_CAPACITY, PROT_READ | PROT_WRITE) != 0)
             return ONCE_ERR_MEMORY;
-        plugin->room[i] = room;
+        plugin->room[i] = pages + page_size;
     }
     return ONCE_OK;
 }
 
-/* Copies an argument to where the plugin sees it, and to where the parent does. */
+/* Tells the parent. */
 static void note_argument(struct plugin *plugin, size_t which, struct once_bytes state)
 {
     struct argument *argument = &plugin->shared->arguments[which];
 
     ONCE_ASSERT(state.size <= STATE_CAPACITY);
     argument->size = state.size;
-    if (state.size > 0) {
+    if (state.size > 0)
         memcpy(argument->bytes, state.data, state.size);
-        memcpy(plugin->room[which], state.data, state.size);
-    }
 }
 
-static int check_argument(struct plugin *plugin, size_t which, struct once_bytes state,
-                          const char *name)
+/* Different at the first and at the second call. */
+static uint8_t garbage(bool again)
 {
-    if (state.size == 0 || memcmp(plugin->room[which], state.data, state.size) == 0)
-        return ONCE_OK;
-    return give_up(plugin->shared, ONCE__PLUGIN_BROKEN, "the plugin changed its argument %s", name);
+    return again ? 0xa5 : 0x5a;
 }
 
-/* Garbage under the result, different at the first and at the second call. */
+/* Where an argument lies in its room: at the end, garbage before it and in what its alignment
+ * leaves behind it. */
+struct place {
+    uint8_t *start;
+    size_t before_size;
+    size_t behind_size;
+};
+
+static struct place place_of(const struct plugin *plugin, size_t which, size_t size)
+{
+    size_t aligned_size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    size_t free_size = STATE_CAPACITY - aligned_size;
+
+    ONCE_ASSERT(size <= STATE_CAPACITY);
+    return (struct place){.start = plugin->room[which] + free_size,
+                          .before_size = free_size < FILL_EXTRA ? free_size : FILL_EXTRA,
+                          .behind_size = aligned_size - size};
+}
+
+/* Copies an argument to where the plugin sees it. */
+static const uint8_t *put_argument(struct plugin *plugin, size_t which, struct once_bytes state,
+                                   bool again)
+{
+    struct place place = place_of(plugin, which, state.size);
+
+    memset(place.start - place.before_size, garbage(again), place.before_size);
+    if (state.size > 0)
+        memcpy(place.start, state.data, state.size);
+    memset(place.start + state.size, garbage(again), place.behind_size);
+    return place.start;
+}
+
+static bool is_garbage(const uint8_t *bytes, size_t size, bool again)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != garbage(again))
+            return false;
+    }
+    return true;
+}
+
+static int check_argument(struct plugin *plugin, size_t which, struct once_bytes state, bool again)
+{
+    static const char *const names[] = {"a", "b"};
+    struct place place = place_of(plugin, which, state.size);
+
+    if (state.size > 0 && memcmp(place.start, state.data, state.size) != 0)
+        return give_up(plugin->shared, ONCE__PLUGIN_BROKEN, "the plugin changed its argument %s",
+                       names[which]);
+    if (!is_garbage(place.start - place.before_size, place.before_size, again) ||
+        !is_garbage(place.start + state.size, place.behind_size, again))
+        return give_up(plugin->shared, ONCE__PLUGIN_BROKEN,
+                       "the plugin wrote beside its argument %s", names[which]);
+    return ONCE_OK;
+}
+
 static uint8_t *result_room(struct plugin *plugin, size_t expected_size, bool again)
 {
     size_t size = expected_size > plugin->result_size_last ? expected_size
                                                            : plugin->result_size_last;
 
     size = size + FILL_EXTRA < STATE_CAPACITY ? size + FILL_EXTRA : STATE_CAPACITY;
-    memset(plugin->room[2], again ? 0xa5 : 0x5a, size);
+    memset(plugin->room[2], garbage(again), size);
     return plugin->room[2];
 }
 
@@ -187,7 +255,7 @@ static int take_result(struct plugin *plugin, size_t size, bool again, size_t ou
         return ONCE_OK;
     return give_up(plugin->shared, ONCE__PLUGIN_BROKEN,
                    "the plugin gave two different results for the same arguments (it must write "
-                   "every byte that it counts, padding too)");
+                   "every byte that it counts, padding too, and read nothing but its arguments)");
 }
 
 /* 1 when there is no such state. */
@@ -201,6 +269,7 @@ static int generate(struct plugin *plugin, uint64_t index, struct once_buf *out)
     for (int again = 0; err == ONCE_OK && again < 2; again++) {
         size_t size = plugin->generate(index, result_room(plugin, 0, again), STATE_CAPACITY);
 
+        leave_if_copy(plugin);
         if (size == ONCE_LAWS_END)
             return 1;
         err = take_result(plugin, size, again, start, out);
@@ -231,28 +300,31 @@ static int plugin_merge(void *context, struct once_bytes a, struct once_bytes b,
     note_argument(plugin, 0, a);
     note_argument(plugin, 1, b);
     for (int again = 0; err == ONCE_OK && again < 2; again++) {
+        const uint8_t *first = put_argument(plugin, 0, a, again);
+        const uint8_t *second = put_argument(plugin, 1, b, again);
         uint8_t *room = result_room(plugin, a.size + b.size, again);
-        size_t size = plugin->merge(plugin->room[0], a.size, plugin->room[1], b.size, room,
-                                    STATE_CAPACITY);
+        size_t size = plugin->merge(first, a.size, second, b.size, room, STATE_CAPACITY);
 
-        err = check_argument(plugin, 0, a, "a");
+        leave_if_copy(plugin);
+        err = check_argument(plugin, 0, a, again);
         if (err == ONCE_OK)
-            err = check_argument(plugin, 1, b, "b");
+            err = check_argument(plugin, 1, b, again);
         if (err == ONCE_OK)
             err = take_result(plugin, size, again, start, out);
     }
     return err;
 }
 
-/* The state is in room 0 already. */
-static int call_describe(struct plugin *plugin, size_t state_size, struct once_buf *out)
+static int call_describe(struct plugin *plugin, struct once_bytes state, struct once_buf *out)
 {
-    char *text = (char *)plugin->room[2];
+    char *text = (char *)plugin->room[2] + STATE_CAPACITY - TEXT_CAPACITY;
+    const uint8_t *argument = put_argument(plugin, 0, state, false);
     size_t size;
     int err;
 
     memset(text, 0, TEXT_CAPACITY);
-    size = plugin->describe(plugin->room[0], state_size, text, TEXT_CAPACITY);
+    size = plugin->describe(argument, state.size, text, TEXT_CAPACITY);
+    leave_if_copy(plugin);
     err = once_buf_append(out, text, strnlen(text, size < TEXT_CAPACITY ? size : TEXT_CAPACITY));
     if (err == ONCE_OK && size >= TEXT_CAPACITY)
         err = once_buf_append(out, "...", 3);
@@ -265,7 +337,7 @@ static int plugin_describe(void *context, struct once_bytes state, struct once_b
 
     plugin->shared->call = CALL_DESCRIBE;
     note_argument(plugin, 0, state);
-    return call_describe(plugin, state.size, out);
+    return call_describe(plugin, state, out);
 }
 
 /* How many states there are below limit. The plugin says END from some index on, so halving
@@ -328,8 +400,10 @@ static int check(struct plugin *plugin)
 static void check_in_child(void *argument)
 {
     struct plugin *plugin = argument;
-    int err = check(plugin);
+    int err;
 
+    plugin->pid = getpid();
+    err = check(plugin);
     if (plugin->shared->done) /* it gave up */
         return;
     if (err != ONCE_OK) {
@@ -348,18 +422,18 @@ static void describe_in_child(void *argument)
     struct shared *shared = plugin->shared;
     struct once_buf text;
 
+    plugin->pid = getpid();
     once_buf_init(&text, TEXT_CAPACITY + 3);
     if (load(plugin) != ONCE_OK || make_rooms(plugin) != ONCE_OK)
         return;
     for (size_t i = 0; i < 2; i++) {
         struct once__text escaped = once__text_in(shared->texts[i], sizeof(shared->texts[i]));
-        size_t size = shared->arguments[i].size;
+        struct once_bytes state = {shared->arguments[i].bytes, shared->arguments[i].size};
 
-        if (size > STATE_CAPACITY)
+        if (state.size > STATE_CAPACITY)
             return;
-        memcpy(plugin->room[0], shared->arguments[i].bytes, size);
         once_buf_clear(&text);
-        if (call_describe(plugin, size, &text) == ONCE_OK)
+        if (call_describe(plugin, state, &text) == ONCE_OK)
             once__text_add_bytes(&escaped, once_buf_bytes(&text));
     }
 }

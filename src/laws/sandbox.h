@@ -25,8 +25,10 @@ void *once__sandbox_share(size_t size);
 void once__sandbox_unshare(void *memory, size_t size); /* accepts NULL */
 
 /* The function gets argument; its standard input is empty and its standard output is standard
- * error. For the calling process nothing changes but what it shares. The calling process must
- * have one thread. ONCE_ERR_MEMORY when no process can be made. */
+ * error. For the calling process nothing changes but what it shares. No process that the function
+ * started is left afterwards, except when the calling process has children of its own already: then
+ * one that made itself a session or a process group may be. The calling process must have one
+ * thread. ONCE_ERR_MEMORY when no process can be made. */
 ONCE_MUST_CHECK int once__sandbox_run(void (*function)(void *argument), void *argument,
                                       unsigned timeout_ms, struct once__sandbox_result *ret_result);
 

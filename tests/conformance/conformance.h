@@ -28,6 +28,7 @@ struct conformance_call {
     struct once_bytes result; /* complete, resolve; fail: the reason */
     const char *point;
     const char *data;
+    const char *after; /* checkpoint: the point that it follows */
 };
 
 /* What came back. err is ONCE_OK, or why the call was refused before anything was decided. */
@@ -45,8 +46,11 @@ struct conformance_answer {
     enum once_state state; /* get */
 };
 
-/* begin fills word and, by word, fence, attempt, point, data (EXECUTE, DOUBT), code and result (REPLAY),
- * retry_ms (BUSY). get fills state and all that the record holds, or says NOTFOUND. */
+/* An adapter writes the whole answer (the runner fills it with rubbish first): err, and when
+ * that is OK the word and only what belongs to it: fence, attempt, point and data with EXECUTE
+ * and DOUBT, code and result with REPLAY, retry_ms with BUSY. The rest is zero: a MISMATCH
+ * reveals nothing of the other request. get fills state and all that the record holds, or says
+ * NOTFOUND. */
 struct conformance_adapter {
     const char *name;
     /* A new, empty store whose clock reads start_ms. NULL on failure. */
@@ -54,7 +58,8 @@ struct conformance_adapter {
     void (*close)(void *store);
     /* Moves store time forward. */
     void (*advance)(void *store, once_ms by_ms);
-    /* A crash and a restart: what was acknowledged is still there. May be NULL where nothing is durable. */
+    /* A crash and a restart: what was acknowledged is still there. NULL where nothing is
+     * durable. */
     void *(*restart)(void *store);
     void (*begin)(void *store, const struct conformance_call *call, struct conformance_answer *ret);
     void (*complete)(void *store, const struct conformance_call *call,
@@ -70,8 +75,9 @@ struct conformance_adapter {
     void (*get)(void *store, const struct conformance_call *call, struct conformance_answer *ret);
 };
 
-/* Plays every scenario, or those whose name contains filter (may be NULL). Where the adapter can restart,
- * plays each one twice: straight through, and with a restart after every step. Returns the failures. */
+/* Plays every scenario, or those whose name contains filter (may be NULL). Where the adapter
+ * can restart, plays each one twice: straight through, and with a restart after every step.
+ * Returns the failures. */
 int conformance_run(const struct conformance_adapter *adapter, const char *filter);
 
 #endif

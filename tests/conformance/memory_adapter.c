@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first adapter: a store in memory on the core, nothing durable. It shows the flow that every store
- * has: find the record, let the core decide, keep the next record, answer.
+ * The first adapter: a store in memory on the core, nothing durable. It shows the flow that every
+ * store has: find the record, let the core decide, keep the next record, answer.
  */
 #include "conformance/conformance.h"
 
@@ -64,15 +64,27 @@ static void store_advance(void *self, once_ms by_ms)
     store->now_ms += by_ms;
 }
 
+static struct once_moment moment_of(const struct memory_store *store)
+{
+    struct once_moment moment = {.now_ms = store->now_ms, .next_fence = store->last_fence + 1};
+
+    return moment;
+}
+
 /* The entry of this name, absent until something is decided. NULL when the key is not one. */
 static struct entry *find(struct memory_store *store, const struct conformance_call *call,
-                          int *ret_err)
+                          struct conformance_answer *ret)
 {
     struct once_key key;
     struct entry *entry;
 
-    *ret_err = once_key_business(once_bytes_of(call->key), &key, NULL);
-    if (*ret_err != ONCE_OK)
+    *ret = (struct conformance_answer){.err = ONCE_OK};
+    ret->err = once_namespace_check(once_bytes_of(call->ns), NULL);
+    if (ret->err == ONCE_OK)
+        ret->err = once_key_business(once_bytes_of(call->key), &key, NULL);
+    if (ret->err == ONCE_OK)
+        ret->err = once__moment_check(moment_of(store), NULL);
+    if (ret->err != ONCE_OK)
         return NULL;
     for (entry = store->entries; entry; entry = entry->next) {
         if (strcmp(entry->ns, call->ns) == 0 && strcmp(entry->key.text, key.text) == 0)
@@ -94,7 +106,8 @@ static uint8_t *copy_into(uint8_t *at, struct once_bytes *bytes)
     return at + bytes->size;
 }
 
-/* What a durable store does with its log: the next record must outlive the request it borrows from. */
+/* What a durable store does with its log: the next record must outlive the request it borrows
+ * from. */
 static void keep(struct memory_store *store, struct entry *entry, struct once_record next)
 {
     size_t size = next.owner.size + next.point.size + next.data.size + next.result.size;
@@ -123,15 +136,19 @@ static void copy_text(char *to, struct once_bytes bytes)
     to[size] = '\0';
 }
 
-static void describe(const struct once_record *record, struct conformance_answer *ret)
+static void tell_attempt(const struct once_record *record, struct conformance_answer *ret)
 {
     ret->fence = record->fence;
     ret->attempt = record->attempt;
+    copy_text(ret->point, record->point);
+    copy_text(ret->data, record->data);
+}
+
+static void tell_result(const struct once_record *record, struct conformance_answer *ret)
+{
     ret->code = record->code;
     ret->result_size = record->result.size;
     copy_text(ret->result, record->result);
-    copy_text(ret->point, record->point);
-    copy_text(ret->data, record->data);
 }
 
 static void settle(struct memory_store *store, struct entry *entry, struct once_decision decision,
@@ -141,21 +158,17 @@ static void settle(struct memory_store *store, struct entry *entry, struct once_
         keep(store, entry, decision.next);
     ret->word = decision.word;
     ret->retry_ms = decision.retry_ms;
-    describe(&entry->record, ret);
-}
-
-static struct once_moment moment_of(const struct memory_store *store)
-{
-    struct once_moment moment = {.now_ms = store->now_ms, .next_fence = store->last_fence + 1};
-
-    return moment;
+    if (decision.word == ONCE_EXECUTE || decision.word == ONCE_DOUBT)
+        tell_attempt(&entry->record, ret);
+    if (decision.word == ONCE_REPLAY)
+        tell_result(&entry->record, ret);
 }
 
 static void store_begin(void *self, const struct conformance_call *call,
                         struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
     struct once_request request = {
         .owner = once_bytes_of(call->owner),
         .birth_ms = once_key_birth_ms(once_bytes_of(call->key)),
@@ -177,7 +190,7 @@ static void store_complete(void *self, const struct conformance_call *call,
                            struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
     struct once_answer answer = {.code = call->code, .result = call->result};
 
     if (!entry)
@@ -192,9 +205,12 @@ static void store_fail(void *self, const struct conformance_call *call,
                        struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
 
-    if (entry)
+    if (!entry)
+        return;
+    ret->err = once__reason_check(call->result, NULL);
+    if (ret->err == ONCE_OK)
         settle(store, entry,
                once__decide_fail(&entry->record, call->fence, call->result, store->now_ms), ret);
 }
@@ -203,9 +219,11 @@ static void store_checkpoint(void *self, const struct conformance_call *call,
                              struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
     struct once_step step = {.point = once_bytes_of(call->point),
-                             .data = once_bytes_of(call->data)};
+                             .data = once_bytes_of(call->data),
+                             .follows = call->after != NULL,
+                             .after = once_bytes_of(call->after)};
 
     if (!entry)
         return;
@@ -219,21 +237,21 @@ static void store_renew(void *self, const struct conformance_call *call,
                         struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
+    struct once_renewal renewal = {.fence = call->fence, .lease_ms = call->lease_ms};
 
     if (!entry)
         return;
     ret->err = once__lease_check(call->lease_ms, NULL);
     if (ret->err == ONCE_OK)
-        settle(store, entry,
-               once__decide_renew(&entry->record, call->fence, call->lease_ms, store->now_ms), ret);
+        settle(store, entry, once__decide_renew(&entry->record, renewal, store->now_ms), ret);
 }
 
 static void store_resolve(void *self, const struct conformance_call *call,
                           struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
     struct once_resolution resolution = {
         .done = call->done,
         .fence = call->fence,
@@ -252,7 +270,7 @@ static void store_forget(void *self, const struct conformance_call *call,
                          struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
 
     if (entry)
         settle(store, entry, once__decide_forget(&entry->record, call->fence, store->now_ms), ret);
@@ -262,14 +280,16 @@ static void store_get(void *self, const struct conformance_call *call,
                       struct conformance_answer *ret)
 {
     struct memory_store *store = self;
-    struct entry *entry = find(store, call, &ret->err);
+    struct entry *entry = find(store, call, ret);
 
     if (!entry)
         return;
     ret->state = once__state_at(&entry->record, store->now_ms);
     ret->word = ret->state == ONCE_STATE_ABSENT ? ONCE_NOTFOUND : ONCE_DONE;
-    if (ret->state != ONCE_STATE_ABSENT)
-        describe(&entry->record, ret);
+    if (ret->state == ONCE_STATE_ABSENT)
+        return;
+    tell_attempt(&entry->record, ret);
+    tell_result(&entry->record, ret);
 }
 
 static const struct conformance_adapter memory_adapter = {

@@ -58,6 +58,7 @@ static struct conformance_call call_of(const struct play *play, const struct ste
         .result = once_bytes_of(step->result),
         .point = step->point,
         .data = step->data,
+        .after = step->after,
     };
 
     if (step->result_size > 0)
@@ -110,6 +111,38 @@ static void compare_text(struct play *play, const struct step *step, const char 
         complain(play, step, "%s is '%s', not '%s'", what, got, want);
 }
 
+static void compare_result(struct play *play, const struct step *step,
+                           const struct conformance_answer *answer)
+{
+    size_t size = step->is_result_size > 0 ? step->is_result_size : strlen(step->is_result);
+
+    if (answer->code != step->is_code)
+        complain(play, step, "code is %" PRId32 ", not %" PRId32, answer->code, step->is_code);
+    if (answer->result_size != size)
+        complain(play, step, "the result has %zu bytes, not %zu", answer->result_size, size);
+    else if (memcmp(answer->result, step->is_result,
+                    size < CONFORMANCE_BYTES_MAX ? size : CONFORMANCE_BYTES_MAX) != 0)
+        complain(play, step, "the result is '%s', not '%s'", answer->result, step->is_result);
+}
+
+/* What does not belong to the verdict is not told. */
+static void compare_silence(struct play *play, const struct step *step,
+                            const struct conformance_answer *answer)
+{
+    bool running = answer->word == ONCE_EXECUTE || answer->word == ONCE_DOUBT;
+
+    if (step->kind == STEP_GET)
+        return;
+    if (!running && (answer->fence != 0 || answer->attempt != 0 || answer->point[0] != '\0' ||
+                     answer->data[0] != '\0'))
+        complain(play, step, "%s tells the fence, attempt or point of an attempt",
+                 once_word_name(answer->word));
+    if (answer->word != ONCE_REPLAY && (answer->code != 0 || answer->result_size != 0))
+        complain(play, step, "%s tells a result", once_word_name(answer->word));
+    if (answer->word != ONCE_BUSY && answer->retry_ms != 0)
+        complain(play, step, "%s tells when to come back", once_word_name(answer->word));
+}
+
 static void compare_fences(struct play *play, const struct step *step, uint64_t fence)
 {
     if (step->same != FENCE_NONE && fence != play->fences[step->same])
@@ -149,9 +182,9 @@ static void compare(struct play *play, const struct step *step,
     if (step->retry_ms_most > 0 && answer->retry_ms > step->retry_ms_most)
         complain(play, step, "come back in %" PRId64 " ms is after the lease ends",
                  answer->retry_ms);
-    if (step->is_result && answer->code != step->is_code)
-        complain(play, step, "code is %" PRId32 ", not %" PRId32, answer->code, step->is_code);
-    compare_text(play, step, "result", step->is_result, answer->result);
+    if (step->is_result)
+        compare_result(play, step, answer);
+    compare_silence(play, step, answer);
     compare_text(play, step, "point", step->is_point, answer->point);
     compare_text(play, step, "data", step->is_data, answer->data);
     compare_fences(play, step, answer->fence);
@@ -169,8 +202,9 @@ static int play_scenario(const struct conformance_adapter *adapter, const struct
         return 1;
     }
     for (const struct step *step = scenario->steps; step->kind != STEP_END; step++) {
-        struct conformance_answer answer = {0};
+        struct conformance_answer answer;
 
+        memset(&answer, 0xa5, sizeof(answer)); /* an adapter that forgets to answer is seen */
         perform(&play, step, &answer);
         if (step->kind != STEP_ADVANCE)
             compare(&play, step, &answer);
@@ -191,6 +225,7 @@ int conformance_run(const struct conformance_adapter *adapter, const char *filte
 {
     int number = 0, failures = 0;
 
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not swallow what was found before it */
     for (const struct scenario *scenario = scenarios; scenario->name; scenario++) {
         if (filter && !strstr(scenario->name, filter))
             continue;

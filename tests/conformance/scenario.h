@@ -2,8 +2,9 @@
  *
  * The little language in which scenarios are written: a scenario is a name and a table of steps.
  *
- * Fences are numbers that each store chooses, so steps name them: `.keep = A` remembers the fence of an
- * answer under a letter, `.with = A` sends it, `.same = A` and `.above = A` compare an answer's with it.
+ * Fences are numbers that each store chooses, so steps name them: `.keep = A` remembers the fence
+ * of an answer under a letter, `.with = A` sends it, `.same = A` and `.above = A` compare an
+ * answer's with it.
  */
 #ifndef ONCE_TESTS_SCENARIO_H
 #define ONCE_TESTS_SCENARIO_H
@@ -41,6 +42,7 @@ struct step {
     size_t result_size; /* when result is not text */
     const char *point;
     const char *data;
+    const char *after;
     once_ms by_ms; /* ADVANCE */
 
     /* What must come back. */
@@ -53,6 +55,7 @@ struct step {
     enum fence_name above;
     once_ms retry_ms_most;
     const char *is_result; /* checked when given, with is_code */
+    size_t is_result_size; /* when is_result is not text */
     int32_t is_code;
     const char *is_point;
     const char *is_data;

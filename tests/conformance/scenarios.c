@@ -197,8 +197,31 @@ static const struct step renew_keeps_the_lease_alive[] = {
     RENEW(.with = A, .lease_ms = SECOND, IS_OK),
     ADVANCE(SECOND),
     BEGIN(.owner = "b", DOUBTS, .same = A),
+    END,
+};
+
+/* A late copy of an older renewal takes nothing back. */
+static const struct step renew_never_shortens[] = {
+    BEGIN(.owner = "a", .lease_ms = SECOND, EXECUTES, .keep = A),
+    RENEW(.with = A, .lease_ms = HOUR, IS_OK),
     RENEW(.with = A, .lease_ms = SECOND, IS_OK),
-    BEGIN(.owner = "b", IS_BUSY),
+    ADVANCE(HOUR - 1),
+    BEGIN(.owner = "b", .retry_doubt = true, IS_BUSY, .retry_ms_most = 1),
+    ADVANCE(1),
+    BEGIN(.owner = "b", DOUBTS),
+    END,
+};
+
+/* Once the lease is over somebody may be looking into it: it cannot be renewed, only ended. */
+static const struct step lease_that_is_over_cannot_be_renewed[] = {
+    BEGIN(.owner = "a", .lease_ms = SECOND, EXECUTES, .keep = A),
+    ADVANCE(SECOND),
+    RENEW(.with = A, .lease_ms = HOUR, DOUBTS, .same = A),
+    GET(.state = ONCE_STATE_DOUBT, .same = A),
+    RENEW(.with = A, .lease_ms = HOUR, DOUBTS, .same = A),
+    BEGIN(.owner = "b", DOUBTS, .same = A),
+    COMPLETE(.with = A, .result = "done in time", IS_OK),
+    BEGIN(.owner = "b", REPLAYS(0, "done in time")),
     END,
 };
 
@@ -209,6 +232,7 @@ static const struct step renew_of_zero_is_doubt_at_once[] = {
     GET(.state = ONCE_STATE_DOUBT),
     BEGIN(.owner = "b", DOUBTS, .same = A),
     RENEW(.with = A, .lease_ms = 0, IS_OK),
+    RENEW(.with = A, .lease_ms = HOUR, DOUBTS),
     COMPLETE(.with = A, .result = "found out", IS_OK),
     BEGIN(REPLAYS(0, "found out")),
     END,
@@ -248,6 +272,21 @@ static const struct step retry_resumes_at_the_recovery_point[] = {
     COMPLETE(.with = C, .result = "done", IS_OK),
     CHECKPOINT(.with = C, .point = "after the end", IS_STALE),
     GET(.state = ONCE_STATE_COMPLETED, .is_point = "captured", .is_result = "done"),
+    END,
+};
+
+/* D5: a late copy of an older checkpoint must not make a finished step run again. */
+static const struct step checkpoint_that_follows_never_goes_back[] = {
+    BEGIN(.owner = "a", EXECUTES, .keep = A),
+    CHECKPOINT(.with = A, .point = "reserved", .data = "h", .after = "", IS_OK),
+    CHECKPOINT(.with = A, .point = "reserved", .data = "h", .after = "", IS_OK),
+    CHECKPOINT(.with = A, .point = "captured", .data = "c", .after = "reserved", IS_OK),
+    CHECKPOINT(.with = A, .point = "reserved", .data = "h", .after = "", IS_STALE),
+    CHECKPOINT(.with = A, .point = "mailed", .after = "reserved", IS_STALE),
+    CHECKPOINT(.with = A, .point = "captured", .data = "c", .after = "reserved", IS_OK),
+    GET(.state = ONCE_STATE_STARTED, .is_point = "captured", .is_data = "c"),
+    CHECKPOINT(.with = A, .point = "reserved", IS_OK),
+    GET(.state = ONCE_STATE_STARTED, .is_point = "reserved", .is_data = ""),
     END,
 };
 
@@ -301,6 +340,18 @@ static const struct step resolve_done_replays[] = {
     END,
 };
 
+static const struct step resolved_answer_is_kept_as_long_as_any[] = {
+    BEGIN(.key = BORN_NOW, .owner = "a", .lease_ms = SECOND, EXECUTES),
+    ADVANCE(YEAR),
+    RESOLVE(.key = BORN_NOW, .done = true, .result = "found", IS_OK),
+    BEGIN(.key = BORN_NOW, REPLAYS(0, "found")),
+    ADVANCE(DAY - 1),
+    BEGIN(.key = BORN_NOW, REPLAYS(0, "found")),
+    ADVANCE(1),
+    BEGIN(.key = BORN_NOW, IS_TOO_OLD),
+    END,
+};
+
 static const struct step resolve_not_done_frees_the_key[] = {
     BEGIN(.owner = "a", .lease_ms = SECOND, EXECUTES, .keep = A),
     CHECKPOINT(.with = A, .point = "half", IS_OK),
@@ -342,19 +393,33 @@ static const struct step resolve_does_not_disturb_a_live_owner[] = {
 static const struct step forget_needs_an_end_or_the_current_fence[] = {
     BEGIN(.owner = "a", .lease_ms = SECOND, EXECUTES, .keep = A),
     FORGET(IS_BUSY),
-    ADVANCE(SECOND),
-    FORGET(DOUBTS),
-    BEGIN(.owner = "b", DOUBTS),
-    FORGET(DOUBTS),
-    BEGIN(.owner = "b", .retry_doubt = true, EXECUTES, .keep = B),
+    FORGET(.with = NEVER_GIVEN, IS_STALE),
+    FORGET(.with = A, IS_OK),
+    GET(.state = ONCE_STATE_ABSENT),
+    BEGIN(.owner = "b", EXECUTES, .attempt = 1, .above = A, .keep = B),
     FORGET(.with = A, IS_STALE),
     COMPLETE(.with = B, .result = "x", IS_OK),
     FORGET(.with = A, IS_STALE),
     FORGET(.with = B, IS_OK),
     FORGET(.with = B, IS_NOTFOUND),
     BEGIN(.fp = "new", .owner = "a", EXECUTES, .attempt = 1, .above = B, .keep = C),
-    FORGET(.with = C, IS_OK),
+    FAIL(.with = C, IS_OK),
+    FORGET(IS_OK),
     GET(.state = ONCE_STATE_ABSENT),
+    END,
+};
+
+/* Whoever is told DOUBT is told its fence; that is not enough to erase it. */
+static const struct step doubt_cannot_be_forgotten[] = {
+    BEGIN(.fp = "f", .owner = "a", .lease_ms = SECOND, EXECUTES, .keep = A),
+    ADVANCE(SECOND),
+    FORGET(DOUBTS, .same = A),
+    FORGET(.with = A, DOUBTS, .same = A),
+    BEGIN(.fp = "f", .owner = "b", DOUBTS, .same = A),
+    FORGET(.with = A, DOUBTS, .same = A),
+    BEGIN(.fp = "g", .owner = "b", MISMATCHES),
+    RESOLVE(.with = A, .done = false, IS_OK),
+    FORGET(IS_OK),
     END,
 };
 
@@ -493,6 +558,10 @@ static const struct step bad_calls_change_nothing[] = {
           REFUSED(ONCE_ERR_INVALID)),
     BEGIN(.key = "", REFUSED(ONCE_ERR_KEY_EMPTY)),
     BEGIN(.key = "line\nbreak", REFUSED(ONCE_ERR_KEY_CHARACTER)),
+    BEGIN(.ns = "", REFUSED(ONCE_ERR_INVALID)),
+    BEGIN(.ns = "two words", REFUSED(ONCE_ERR_INVALID)),
+    BEGIN(.ns = "12345678901234567890123456789012345678901234567890123456789012345",
+          REFUSED(ONCE_ERR_INVALID)),
     GET(.state = ONCE_STATE_ABSENT),
     BEGIN(.owner = "a", EXECUTES, .keep = A),
     CHECKPOINT(.with = A, .point = "", REFUSED(ONCE_ERR_INVALID)),
@@ -511,6 +580,7 @@ static const struct step results_are_bytes[] = {
     COMPLETE(.key = "binary", .with = B, .result = "a\0b", .result_size = 3, IS_OK),
     COMPLETE(.key = "binary", .with = B, .result = "a\0c", .result_size = 3, MISMATCHES),
     COMPLETE(.key = "binary", .with = B, .result = "a\0b", .result_size = 3, IS_OK),
+    BEGIN(.key = "binary", .word = ONCE_REPLAY, .is_result = "a\0b", .is_result_size = 3),
     END,
 };
 
@@ -536,17 +606,22 @@ const struct scenario scenarios[] = {
     SCENARIO(fence_never_given_is_refused),
     SCENARIO(fences_grow_over_all_keys),
     SCENARIO(renew_keeps_the_lease_alive),
+    SCENARIO(renew_never_shortens),
+    SCENARIO(lease_that_is_over_cannot_be_renewed),
     SCENARIO(renew_of_zero_is_doubt_at_once),
     SCENARIO(failed_is_free_to_retry),
     SCENARIO(retry_resumes_at_the_recovery_point),
+    SCENARIO(checkpoint_that_follows_never_goes_back),
     SCENARIO(checkpoint_is_no_renewal),
     SCENARIO(complete_again_is_ok_and_another_answer_is_not),
     SCENARIO(calls_on_nothing_are_notfound),
     SCENARIO(resolve_done_replays),
+    SCENARIO(resolved_answer_is_kept_as_long_as_any),
     SCENARIO(resolve_not_done_frees_the_key),
     SCENARIO(resolve_of_an_older_doubt_is_stale),
     SCENARIO(resolve_does_not_disturb_a_live_owner),
     SCENARIO(forget_needs_an_end_or_the_current_fence),
+    SCENARIO(doubt_cannot_be_forgotten),
     SCENARIO(retention_counts_from_completion),
     SCENARIO(default_retention_is_a_day),
     SCENARIO(default_lease_is_half_a_minute),

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`once laws` as a user runs it: the real binary, plugins compiled by the system's compiler."""
 import json
+import os
 import re
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -87,7 +89,7 @@ def test_table__textbook_rows__are_right(table):
 
 def test_table__another_seed__gives_the_same_answers(laws, table):
     other = json.loads(laws("--json", "--seed", "987654321").stdout)
-    assert other["seed"] == 987654321
+    assert other["seed"] == "987654321"
     for ours, theirs in zip(table["operations"], other["operations"], strict=True):
         for field in ("variant", "idempotent", "commutative", "associative", "needs_key",
                       "counterexamples"):
@@ -380,6 +382,110 @@ def test_plugin__padding_not_written__is_reported(plugin):
     assert "padding" in result.stderr
 
 
+def test_plugin__padding_not_generated__is_reported(plugin):
+    result = plugin(generate="put((int)index, state); return 8;",
+                    merge="memcpy(out, x > y ? a : b, 8); return 8;")()
+    assert result.returncode == 1
+    assert "two different results for the same arguments" in result.stderr
+    assert "in generate(index=" in result.stderr
+
+
+@pytest.mark.parametrize("offset", [-1, 4, 11])
+def test_plugin__reads_beside_its_arguments__gives_two_results(plugin, offset):
+    result = plugin(merge=f"return put((x > y ? x : y) + ((const char *)b)[{offset}], out);")()
+    assert result.returncode == 1
+    assert "two different results for the same arguments" in result.stderr
+    assert "read nothing but its arguments" in result.stderr
+
+
+@pytest.mark.parametrize("argument", ["a", "b"])
+def test_plugin__reads_far_behind_an_argument__is_a_crash(plugin, argument):
+    result = plugin(merge=f"volatile char c = ((const char *){argument})[16]; (void)c;")()
+    assert result.returncode == 1
+    assert "crashed (signal 11) in merge(" in result.stderr
+
+
+@pytest.mark.parametrize("offset", [-1, 4])
+def test_plugin__writes_beside_its_argument__is_reported(plugin, offset):
+    result = plugin(merge=f"((char *)(size_t)a)[{offset}] = 0;")()
+    assert result.returncode == 1
+    assert "wrote beside its argument a in merge(a=" in result.stderr
+
+
+def test_plugin__arguments_of_every_size__are_aligned(plugin):
+    result = plugin(generate="if (index > 40) return ONCE_LAWS_END; memset(state, 1, index + 4);"
+                             "put((int)index, state); return index + 4;",
+                    merge="if ((size_t)a % 16 != 0 || (size_t)b % 16 != 0 || (size_t)out % 16 != 0)"
+                          " abort();"
+                          "memcpy(out, x > y ? a : b, x > y ? a_size : b_size);"
+                          "return x > y ? a_size : b_size;",
+                    describe="if ((size_t)state % 16 != 0) abort();")()
+    assert result.returncode == 0, result.stderr
+
+
+def test_plugin__describe_beyond_its_capacity__is_a_crash(plugin):
+    result = plugin(merge="return put(x + y, out);", describe="text[capacity] = 0;")()
+    assert result.returncode == 1
+    assert "crashed (signal 11) in describe(" in result.stderr
+    result = plugin(merge="return put(x + y, out);", describe="text[capacity - 1] = 0;")()
+    assert "idempotent: FAILS  a=1  merge(a,a)=2" in result.stdout
+
+
+# --- Plugins that start processes ---
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("session", ["", "setsid();"])
+def test_plugin__forks_and_hangs__leaves_no_process(plugin, tmp_path, session):
+    run = plugin(merge="static int forked; if (!forked++ && fork() == 0) {" + session +
+                       'FILE *f = fopen("part", "w"); fprintf(f, "%d", (int)getpid()); fclose(f);'
+                       'rename("part", "pid"); for (;;) pause(); }'
+                       'while (access("pid", F_OK) != 0) usleep(1000);')
+    # The pipes of this test stay open as long as any process holds them.
+    result = run()
+    assert result.returncode == 0, result.stderr
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_plugin__forks_and_both_hang__ends_at_the_time_limit(plugin, once_bin, tmp_path):
+    plugin(merge="if (x == 1 && y == 2) { fork(); for (;;) pause(); }")
+    result = subprocess.run(f"'{once_bin.resolve()}' laws --timeout 1 my_merge.so 2>&1 | tail -n 3",
+                            shell=True, cwd=tmp_path, timeout=60, text=True, capture_output=True)
+    assert "not finished after 1 s in merge(a=1, b=2)" in result.stdout
+
+
+def test_plugin__both_processes_return__are_counted_once(plugin):
+    for function in ("generate", "merge"):
+        expected = json.loads(plugin()("--json").stdout)
+        forking = plugin(**{function: "static int calls; if (calls++ % 1000 == 0) fork();"})
+        result = forking("--json")
+        assert result.returncode == 0, result.stderr
+        assert json.loads(result.stdout) == expected
+    failing = plugin(merge="static int calls; if (calls++ < 20) fork(); return put(x + y, out);")("--json")
+    assert json.loads(failing.stdout)["counterexamples"]["idempotent"] == "a=1  merge(a,a)=2"
+
+
+def test_plugin__interrupted__leaves_no_process(plugin, once_bin, tmp_path):
+    plugin(merge='if (fork() == 0) { FILE *f = fopen("part", "w"); fprintf(f, "%d", (int)getpid());'
+                 'fclose(f); rename("part", "pid"); } for (;;) pause();')
+    running = subprocess.Popen([once_bin.resolve(), "laws", "my_merge.so"], cwd=tmp_path,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    end = time.monotonic() + 30
+    while not (tmp_path / "pid").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=30)
+    assert running.returncode == -signal.SIGINT
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
 def test_plugin__prints__does_not_disturb_the_report(plugin):
     run = plugin(merge='if (x == 1 && y == 1) printf("hello\\n");')
     result = run("--json")
@@ -392,6 +498,22 @@ def test_plugin__error_in_json__is_json_too(plugin):
     result = plugin(merge="abort();")("--json")
     assert result.returncode == 1
     assert json.loads(result.stdout)["error"].startswith("the plugin crashed (signal 6) in merge(")
+
+
+def test_plugin__name_beyond_ascii_in_json__is_kept_or_escaped(laws, once_bin, plugins, tmp_path):
+    source = (plugins / "max_plugin.so").read_bytes()
+    (tmp_path / "caf\u00e9.so").write_bytes(source)
+    report = json.loads(laws("--json", "caf\u00e9.so", cwd=tmp_path).stdout)
+    assert report["plugin"] == "caf\u00e9.so"
+    for name, shown in ((b"\xff\xc3.so", "\\xff\\xc3.so"), (b"\xed\xa0\x80.so", "\\xed\\xa0\\x80.so"),
+                        (b"\xc0\xaf.so", "\\xc0\\xaf.so"), (b"\xc2\x9b\x1b\x7f\".so", "\x9b\x1b\x7f\".so"),
+                        (b"\xf4\x90\x80\x80.so", "\\xf4\\x90\\x80\\x80.so"),
+                        ("\u20ac\U0001f600.so".encode(), "\u20ac\U0001f600.so")):
+        (tmp_path / os.fsdecode(name)).write_bytes(source)
+        done = subprocess.run([once_bin.resolve(), "laws", "--json", name], cwd=tmp_path,
+                              capture_output=True, timeout=60, check=False)
+        assert json.loads(done.stdout)["plugin"] == shown
+        assert b"\x1b" not in done.stdout and b"\x9b" not in done.stdout
 
 
 def test_plugin__long_or_wild_description__is_cut_and_escaped(plugin):

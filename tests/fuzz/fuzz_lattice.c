@@ -92,6 +92,7 @@ static void use_delta(int err, struct once_bytes state, struct once_buf *delta, 
 /* Every reader and mutator, on bytes that may be anything. */
 static void use(struct once_bytes state, bool good)
 {
+    struct once_write write = {.node = node, .value = member};
     struct once_lattice_iter iter;
     struct once_lattice_entry entry;
     struct once_buf out;
@@ -108,9 +109,9 @@ static void use(struct once_bytes state, bool good)
     use_delta(once_vv_increment(state, node, &out), state, &out, good);
     use_delta(once_gcounter_add(state, node, 3, &out), state, &out, good);
     use_delta(once_pncounter_add(state, node, -3, &out), state, &out, good);
-    use_delta(once_awset_add(state, node, member, &out), state, &out, good);
+    use_delta(once_awset_add(state, &write, &out), state, &out, good);
     use_delta(once_awset_remove(state, member, &out), state, &out, good);
-    use_delta(once_mvreg_write(state, node, member, &out), state, &out, good);
+    use_delta(once_mvreg_write(state, &write, &out), state, &out, good);
     (void)!once_gset_contains(state, member, &found);
     (void)!once_awset_contains(state, member, &found);
     (void)!once_map_get(state, member, &found, &inner);
@@ -153,6 +154,21 @@ static void must_keep_the_laws(struct once_bytes a, struct once_bytes b)
     once_buf_release(&both);
 }
 
+/* States that differ are described differently, unless the text was cut. */
+static void must_look_like_itself(struct once_bytes a, struct once_bytes b)
+{
+    struct once_buf a_text, b_text;
+
+    once_buf_init(&a_text, ONCE_LATTICE_SIZE_MAX);
+    once_buf_init(&b_text, ONCE_LATTICE_SIZE_MAX);
+    MUST(once_lattice_describe(a, &a_text) == ONCE_OK);
+    MUST(once_lattice_describe(b, &b_text) == ONCE_OK);
+    if (same(once_buf_bytes(&a_text), once_buf_bytes(&b_text)))
+        MUST(same(a, b) || memcmp(a_text.data + a_text.size - 3, "...", 3) == 0);
+    once_buf_release(&a_text);
+    once_buf_release(&b_text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     enum once_lattice_type a_type = 0, b_type = 0;
@@ -181,6 +197,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must_be_canonical(a, a_type);
     if (b_good)
         must_be_canonical(b, b_type);
+    if (a_good && b_good)
+        must_look_like_itself(a, b);
     if (a_good && b_good && a_type == b_type) {
         must_keep_the_laws(a, b);
     } else {

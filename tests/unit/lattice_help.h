@@ -84,6 +84,9 @@ static inline struct once_bytes b(const char *text)
     return once_bytes_of(text);
 }
 
+/* Only as an argument: it lives as long as the block it is written in. */
+#define WRITE(by, what) (&(struct once_write){.node = b(by), .value = b(what)})
+
 static inline bool same(struct once_bytes x, struct once_bytes y)
 {
     return x.size == y.size && (x.size == 0 || memcmp(x.data, y.data, x.size) == 0);

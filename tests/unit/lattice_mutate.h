@@ -56,6 +56,7 @@ static inline struct once_bytes mutate(enum once_lattice_type type, struct once_
     static const int64_t numbers[] = {-1, 0, 5};
     struct once_bytes member = b(members[choice % 2]);
     struct once_lww write = {.time = choice / 2, .node = b(node), .value = member};
+    struct once_write causal = {.node = b(node), .value = member};
 
     switch (type) {
     case ONCE_LATTICE_MAX:
@@ -76,10 +77,10 @@ static inline struct once_bytes mutate(enum once_lattice_type type, struct once_
     case ONCE_LATTICE_PNCOUNTER:
         return MAKE(once_pncounter_add(state, b(node), choice == 0 ? 1 : -2, &out));
     case ONCE_LATTICE_AWSET:
-        return choice < 2 ? MAKE(once_awset_add(state, b(node), member, &out))
+        return choice < 2 ? MAKE(once_awset_add(state, &causal, &out))
                           : MAKE(once_awset_remove(state, member, &out));
     case ONCE_LATTICE_MVREG:
-        return MAKE(once_mvreg_write(state, b(node), member, &out));
+        return MAKE(once_mvreg_write(state, &causal, &out));
     case ONCE_LATTICE_MAP:
         return mutate_map(state, node, choice, members);
     }

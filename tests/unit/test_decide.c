@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The decision, case by case: the whole table of states, fingerprints, leases, owners and policies
- * against a second opinion written as plainly as possible, and long random lives against the invariants.
+ * against a second opinion written as plainly as possible, and long random lives against the
+ * invariants.
  */
 #include "unit/seeded.h"
 
@@ -215,12 +216,34 @@ static void check__each_damaged_record__is_refused(void **state)
     REFUSED_WHEN(created_ms = -1);
     REFUSED_WHEN(lease_end_ms = ONCE_TIME_MS_MAX + 1);
     REFUSED_WHEN(expires_ms = -1);
+    REFUSED_WHEN(expires_ms = good.created_ms);
     REFUSED_WHEN(retention_ms = 0);
     REFUSED_WHEN(retention_ms = ONCE_RETENTION_MS_MAX + 1);
     REFUSED_WHEN(result.size = ONCE_RESULT_SIZE_MAX + 1);
     REFUSED_WHEN(point.size = ONCE_POINT_SIZE_MAX + 1);
     REFUSED_WHEN(data.size = ONCE_DATA_SIZE_MAX + 1);
 #undef REFUSED_WHEN
+
+    good = record_of(ONCE_STATE_ABSENT);
+    assert_int_equal(once__record_check(&good, NULL), ONCE_OK);
+    good.owner = once_bytes_of("left behind");
+    assert_int_equal(once__record_check(&good, NULL), ONCE_ERR_DAMAGED);
+}
+
+static void check__moment_and_reason__are_bounded(void **state)
+{
+    struct once_moment at = moment_of(NOW_MS);
+    struct once_bytes reason = once_bytes_of("card declined");
+
+    (void)state;
+    assert_int_equal(once__moment_check(at, NULL), ONCE_OK);
+    at.next_fence = ONCE_FENCE_MAX + 1;
+    assert_int_equal(once__moment_check(at, NULL), ONCE_ERR_FULL);
+    at = moment_of(ONCE_NOW_MS_MAX + 1);
+    assert_int_equal(once__moment_check(at, NULL), ONCE_ERR_CLOCK);
+    assert_int_equal(once__reason_check(reason, NULL), ONCE_OK);
+    reason.size = ONCE_REASON_SIZE_MAX + 1;
+    assert_int_equal(once__reason_check(reason, NULL), ONCE_ERR_FULL);
 }
 
 /* One key's life under random calls. Counts what the outside world would see. */
@@ -240,6 +263,7 @@ static struct once_decision random_call(struct life *life, uint64_t *random, boo
     struct once_answer answer = {.code = (int32_t)seeded_below(random, 2),
                                  .result = once_bytes_of("r")};
     struct once_step step = {.point = once_bytes_of("p")};
+    struct once_renewal renewal;
     struct once_resolution resolution = {.done = seeded_below(random, 2), .answer = answer};
     struct once_request request = request_of(
         owners[seeded_below(random, 4)], (uint8_t)(1 + seeded_below(random, 8) / 7),
@@ -255,8 +279,8 @@ static struct once_decision random_call(struct life *life, uint64_t *random, boo
     case 2:
         return once__decide_checkpoint(&life->record, fence, &step, life->now_ms);
     case 3:
-        return once__decide_renew(&life->record, fence, (once_ms)seeded_below(random, 200),
-                                  life->now_ms);
+        renewal = (struct once_renewal){fence, (once_ms)seeded_below(random, 200)};
+        return once__decide_renew(&life->record, renewal, life->now_ms);
     case 4:
         *ret_permits = !resolution.done;
         return once__decide_resolve(&life->record, &resolution, at);
@@ -331,6 +355,7 @@ int main(void)
         cmocka_unit_test(begin__at_the_end_of_time__does_not_overflow),
         cmocka_unit_test(check__each_bad_field__is_refused_with_its_name),
         cmocka_unit_test(check__each_damaged_record__is_refused),
+        cmocka_unit_test(check__moment_and_reason__are_bounded),
         cmocka_unit_test(life__random_calls__keeps_the_invariants),
     };
 

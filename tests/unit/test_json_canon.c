@@ -342,6 +342,33 @@ static void canon__size__is_bounded(void **state)
     free(text);
 }
 
+/* The dearest body there is: numbers that the C library needs many digits for. Half a second on a
+ * usual machine; the bound leaves room for sanitizers and slow ones. */
+static void canon__largest_body_of_subnormal_numbers__takes_bounded_time(void **state)
+{
+    static const char piece[] = "1e-310,";
+    size_t piece_size = sizeof(piece) - 1;
+    size_t size = (size_t)ONCE_JSON_SIZE_MAX / piece_size * piece_size;
+    uint8_t *text = malloc(size);
+    clock_t start = clock();
+    struct once_buf out;
+
+    (void)state;
+    assert_non_null(text);
+    for (size_t i = 0; i < size; i++)
+        text[i] = (uint8_t)piece[i % piece_size];
+    text[0] = '[';
+    text[size - 1] = ']';
+    text[1] = '0'; /* "[0-310" would be malformed: the first number is 0 */
+    text[2] = text[3] = text[4] = text[5] = ' ';
+    once_buf_init(&out, (size_t)2 * ONCE_JSON_SIZE_MAX);
+    assert_int_equal(
+        once_json_canonical((struct once_bytes){text, size}, ONCE_JSON_EXACT, &out, NULL), ONCE_OK);
+    assert_true(clock() - start < (clock_t)10 * CLOCKS_PER_SEC);
+    once_buf_release(&out);
+    free(text);
+}
+
 static void canon__output_that_does_not_fit__is_full_and_leaves_the_buffer(void **state)
 {
     struct once_defect defect;
@@ -660,6 +687,7 @@ int main(void)
         cmocka_unit_test(canon__bad_number__is_told_at_its_first_character),
         cmocka_unit_test(canon__depth__is_bounded_for_arrays_and_objects),
         cmocka_unit_test(canon__size__is_bounded),
+        cmocka_unit_test(canon__largest_body_of_subnormal_numbers__takes_bounded_time),
         cmocka_unit_test(canon__output_that_does_not_fit__is_full_and_leaves_the_buffer),
         cmocka_unit_test(canon__bad_arguments__are_invalid),
         cmocka_unit_test(canon__same_document_spelt_differently__has_one_form),

@@ -8,6 +8,7 @@
 
 #include "core/json_number.h"
 
+#include <fenv.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -359,6 +360,53 @@ static void number__decimal_point_is_not_a_point__makes_no_difference(void **sta
         skip(); /* localedef and its sources (Debian: locales) are not installed */
 }
 
+/* Under each rounding mode, and with every exception a signal; all of it as before afterwards. */
+static void number__host_rounds_and_traps_as_it_likes__makes_no_difference(void **state)
+{
+    static const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    static const char *const cases[][2] = {
+        {"0.30000000000000004", "0.30000000000000004"},
+        {"-0.30000000000000004", "-0.30000000000000004"},
+        {"1e308", "1e+308"},
+        {"1e-310", "1e-310"},
+        {"333333333.33333329", "333333333.3333333"},
+        {"9007199254740993", "9007199254740992"},
+        {"9007199254740995", "9007199254740996"},
+        {"3e-324", "5e-324"},
+        {"2e-324", "0"},
+        {"1.7976931348623158e308", "1.7976931348623157e+308"},
+        {"1.7976931348623159e308", "ERR_JSON_NUMBER"},
+        {"7.1202363472230444e-307", "7.120236347223045e-307"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(modes) * 2; i++) {
+        int mode = modes[i / 2];
+        int traps = i % 2 == 0 ? 0 : FE_INEXACT | FE_OVERFLOW | FE_UNDERFLOW;
+
+        for (size_t j = 0; j < COUNT(cases) + COUNT(appendix_b); j++) {
+            bool is_case = j < COUNT(cases);
+            const char *written = is_case ? cases[j][0] : appendix_b[j - COUNT(cases)].text;
+            const char *expected = is_case ? cases[j][1] : written;
+            const char *text;
+            int mode_after, traps_after, raised_after;
+
+            assert_int_equal(feclearexcept(FE_ALL_EXCEPT), 0);
+            assert_int_equal(fesetround(mode), 0);
+            assert_int_not_equal(feenableexcept(traps), -1);
+            text = canonical(written, ONCE_JSON_RFC8785);
+            mode_after = fegetround();
+            raised_after = fetestexcept(FE_ALL_EXCEPT);
+            traps_after = fedisableexcept(FE_ALL_EXCEPT);
+            assert_int_equal(fesetround(FE_TONEAREST), 0);
+            assert_string_equal(text, expected);
+            assert_int_equal(mode_after, mode);
+            assert_int_equal(traps_after, traps);
+            assert_int_equal(raised_after, 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -372,6 +420,7 @@ int main(void)
         cmocka_unit_test(number__malformed__is_refused_where_it_breaks),
         cmocka_unit_test(number__scan__stops_behind_the_number),
         cmocka_unit_test(number__decimal_point_is_not_a_point__makes_no_difference),
+        cmocka_unit_test(number__host_rounds_and_traps_as_it_likes__makes_no_difference),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 
 static struct once_bytes add(struct once_bytes set, const char *node, const char *member)
 {
-    return MAKE(once_awset_add(set, b(node), b(member), &out));
+    return MAKE(once_awset_add(set, WRITE(node, member), &out));
 }
 
 static struct once_bytes remove_from(struct once_bytes set, const char *member)
@@ -17,7 +17,7 @@ static struct once_bytes remove_from(struct once_bytes set, const char *member)
 
 static struct once_bytes write_to(struct once_bytes reg, const char *node, const char *value)
 {
-    return MAKE(once_mvreg_write(reg, b(node), b(value), &out));
+    return MAKE(once_mvreg_write(reg, WRITE(node, value), &out));
 }
 
 /* set with the member added, or removed, by the replica that has it. */
@@ -54,14 +54,14 @@ static void awset__added_and_removed__comes_and_goes(void **state)
     struct once_bytes set = with(with(empty(), "n1", "x"), "n1", "y");
 
     (void)state;
-    assert_text(set, "awset{x,y | n1:2}");
+    assert_text(set, "awset{x n1:1,y n1:2 | n1:2}");
     assert_true(contains(set, "x"));
     assert_false(contains(set, "z"));
     set = without(set, "x");
-    assert_text(set, "awset{y | n1:2}");
+    assert_text(set, "awset{y n1:2 | n1:2}");
     assert_false(contains(set, "x"));
     set = with(set, "n1", "x");
-    assert_text(set, "awset{x,y | n1:3}");
+    assert_text(set, "awset{x n1:3,y n1:2 | n1:3}");
 }
 
 static void awset__concurrent_add_and_remove__add_wins(void **state)
@@ -71,7 +71,7 @@ static void awset__concurrent_add_and_remove__add_wins(void **state)
     struct once_bytes removed = without(both, "x");
 
     (void)state;
-    assert_text(merge(added, removed), "awset{x | n1:1,n2:1}");
+    assert_text(merge(added, removed), "awset{x n2:1 | n1:1,n2:1}");
     assert_state(merge(added, removed), merge(removed, added));
     /* The new add also replaced the old one, so it already knows of everything the remove did. */
     assert_int_equal(order(added, removed), ONCE_ORDER_AFTER);
@@ -86,8 +86,8 @@ static void awset__remove_of_what_was_seen__wins(void **state)
 
     (void)state;
     assert_int_equal(order(one, removed), ONCE_ORDER_BEFORE);
-    assert_text(merge(removed, one), "awset{y | n1:1,n2:1}");
-    assert_text(merge(merge(removed, one), two), "awset{y | n1:1,n2:1}");
+    assert_text(merge(removed, one), "awset{y n2:1 | n1:1,n2:1}");
+    assert_text(merge(merge(removed, one), two), "awset{y n2:1 | n1:1,n2:1}");
 }
 
 static void awset__remove_of_what_is_not_there__is_the_bottom(void **state)
@@ -103,7 +103,7 @@ static void awset__two_adds_concurrent__one_remove_takes_both_only_if_it_saw_bot
     struct once_bytes both = merge(one, two);
 
     (void)state;
-    assert_text(both, "awset{x | n1:1,n2:1}");
+    assert_text(both, "awset{x n1:1 n2:1 | n1:1,n2:1}");
     assert_false(contains(without(both, "x"), "x"));
     assert_true(contains(merge(without(one, "x"), two), "x"));
 }
@@ -119,7 +119,7 @@ static void awset__added_again__replaces_its_own_dots(void **state)
     for (int i = 0; i < 50; i++)
         set = with(set, "n1", "x");
     assert_int_equal(set.size, size_once);
-    assert_text(set, "awset{x | n1:51}");
+    assert_text(set, "awset{x n1:51 | n1:51}");
 }
 
 static void awset__filled_and_emptied__leaves_no_tombstones(void **state)
@@ -149,16 +149,16 @@ static void awset__deltas_with_gaps__wait_in_the_context_until_the_gap_closes(vo
         set = merge(set, deltas[i]);
     }
     received = merge(received, deltas[3]);
-    assert_text(received, "awset{d | n1:0+4}");
+    assert_text(received, "awset{d n1:4 | n1:0+4}");
     received = merge(received, deltas[1]);
     received = merge(received, deltas[4]);
-    assert_text(received, "awset{b,d,e | n1:0+2+4+5}");
+    assert_text(received, "awset{b n1:2,d n1:4,e n1:5 | n1:0+2+4+5}");
     assert_int_equal(order(received, set), ONCE_ORDER_BEFORE);
     received = merge(received, deltas[0]);
-    assert_text(received, "awset{a,b,d,e | n1:2+4+5}");
+    assert_text(received, "awset{a n1:1,b n1:2,d n1:4,e n1:5 | n1:2+4+5}");
     received = merge(merge(received, deltas[0]), deltas[2]);
     assert_state(received, set);
-    assert_text(received, "awset{a,b,c,d,e | n1:5}");
+    assert_text(received, "awset{a n1:1,b n1:2,c n1:3,d n1:4,e n1:5 | n1:5}");
 }
 
 static void awset__remove_overtakes_its_add__the_late_add_stays_away(void **state)
@@ -172,6 +172,45 @@ static void awset__remove_overtakes_its_add__the_late_add_stays_away(void **stat
     assert_text(merge(received, added), "awset{ | n1:1}");
 }
 
+/* The gap that the lost delta leaves in the context is closed by a remove of what it had added. So
+ * nothing shows that something is missing, and no later delta brings back what it had replaced. */
+static void awset__delta_lost__is_made_up_for_by_the_whole_state_or_the_merged_deltas(void **state)
+{
+    struct once_bytes sender = empty(), receiver = empty(), deltas[4], lost = empty();
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        static const char *const members[] = {"x", "x", "x", "y"};
+
+        deltas[i] = i == 2 ? remove_from(sender, members[i]) : add(sender, "n1", members[i]);
+        sender = merge(sender, deltas[i]);
+        if (i != 1)
+            receiver = merge(receiver, deltas[i]);
+    }
+    assert_text(sender, "awset{y n1:3 | n1:3}");
+    assert_text(receiver, "awset{x n1:1,y n1:3 | n1:3}");
+
+    for (int i = 1; i < 4; i++)
+        lost = merge(lost, deltas[i]);
+    assert_state(merge(receiver, lost), sender);
+    assert_state(merge(receiver, sender), sender);
+    assert_state(merge(receiver, deltas[1]), sender);
+    assert_true(contains(merge(receiver, add(sender, "n1", "z")), "x"));
+}
+
+static void mvreg__delta_lost__is_made_up_for_by_the_whole_state(void **state)
+{
+    struct once_bytes none = bottom(ONCE_LATTICE_MVREG), first = written(none, "n1", "red");
+    struct once_bytes second = written(first, "n1", "green");
+    struct once_bytes third = write_to(second, "n1", "blue");
+    struct once_bytes sender = merge(second, third);
+
+    (void)state;
+    assert_text(merge(first, third), "mvreg{red n1:1,blue n1:3 | n1:3}");
+    assert_state(merge(merge(first, third), sender), sender);
+    assert_text(sender, "mvreg{blue n1:3 | n1:3}");
+}
+
 static void awset__add_delta__covers_what_it_replaces_and_nothing_else(void **state)
 {
     struct once_bytes set = empty();
@@ -179,9 +218,9 @@ static void awset__add_delta__covers_what_it_replaces_and_nothing_else(void **st
     (void)state;
     set = with(with(with(set, "n2", "x"), "n1", "y"), "n3", "z");
     set = merge(set, with(empty(), "n0", "x"));
-    assert_text(add(set, "n2", "x"), "awset{x | n0:1,n2:2}");
-    assert_text(add(set, "n1", "x"), "awset{x | n0:1,n1:0+2,n2:1}");
-    assert_text(add(set, "n9", "x"), "awset{x | n0:1,n2:1,n9:1}");
+    assert_text(add(set, "n2", "x"), "awset{x n2:2 | n0:1,n2:2}");
+    assert_text(add(set, "n1", "x"), "awset{x n1:2 | n0:1,n1:0+2,n2:1}");
+    assert_text(add(set, "n9", "x"), "awset{x n9:1 | n0:1,n2:1,n9:1}");
     assert_text(remove_from(set, "x"), "awset{ | n0:1,n2:1}");
 }
 
@@ -193,9 +232,9 @@ static void awset__numbers_used_up__is_an_overflow(void **state)
 
     (void)state;
     assert_ok(once_lattice_check(full, NULL, NULL));
-    assert_int_equal(once_awset_add(full, b("a"), b("x"), &out), ONCE_ERR_OVERFLOW);
+    assert_int_equal(once_awset_add(full, WRITE("a", "x"), &out), ONCE_ERR_OVERFLOW);
     assert_int_equal(out.size, 0);
-    assert_ok(once_awset_add(full, b("b"), b("x"), &out));
+    assert_ok(once_awset_add(full, WRITE("b", "x"), &out));
     once_buf_release(&out);
 }
 
@@ -279,9 +318,9 @@ static void mvreg__write__replaces_what_it_saw(void **state)
 
     (void)state;
     reg = written(reg, "n2", "blue");
-    assert_text(reg, "mvreg{blue | n1:1,n2:1}");
+    assert_text(reg, "mvreg{blue n2:1 | n1:1,n2:1}");
     reg = written(reg, "n1", "green");
-    assert_text(reg, "mvreg{green | n1:2,n2:1}");
+    assert_text(reg, "mvreg{green n1:2 | n1:2,n2:1}");
 }
 
 static void mvreg__concurrent_writes__both_stay_until_the_next(void **state)
@@ -294,7 +333,7 @@ static void mvreg__concurrent_writes__both_stay_until_the_next(void **state)
 
     (void)state;
     assert_int_equal(order(left, right), ONCE_ORDER_CONCURRENT);
-    assert_text(both, "mvreg{green,blue | n1:2,n2:1}");
+    assert_text(both, "mvreg{green n1:2,blue n2:1 | n1:2,n2:1}");
     assert_ok(once_lattice_iter_init(&iter, both));
     assert_int_equal(once_lattice_iter_next(&iter, &entry), 1);
     assert_true(same(entry.key, b("n1")));
@@ -304,7 +343,7 @@ static void mvreg__concurrent_writes__both_stay_until_the_next(void **state)
     assert_true(same(entry.key, b("n2")));
     assert_true(same(entry.value, b("blue")));
     assert_int_equal(once_lattice_iter_next(&iter, &entry), 0);
-    assert_text(written(both, "n3", "white"), "mvreg{white | n1:2,n2:1,n3:1}");
+    assert_text(written(both, "n3", "white"), "mvreg{white n3:1 | n1:2,n2:1,n3:1}");
     assert_state(merge(written(both, "n3", "white"), left), written(both, "n3", "white"));
 }
 
@@ -358,6 +397,8 @@ int main(void)
         TEST(awset__filled_and_emptied__leaves_no_tombstones),
         TEST(awset__deltas_with_gaps__wait_in_the_context_until_the_gap_closes),
         TEST(awset__remove_overtakes_its_add__the_late_add_stays_away),
+        TEST(awset__delta_lost__is_made_up_for_by_the_whole_state_or_the_merged_deltas),
+        TEST(mvreg__delta_lost__is_made_up_for_by_the_whole_state),
         TEST(awset__add_delta__covers_what_it_replaces_and_nothing_else),
         TEST(awset__numbers_used_up__is_an_overflow),
         TEST(awset__many_nodes__merge_and_compare_alike),

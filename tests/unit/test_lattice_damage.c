@@ -60,9 +60,9 @@ static void use_anyway(struct once_bytes wild, struct once_bytes good)
     SOBER(once_vv_increment(wild, b("n1"), &out));
     SOBER(once_gcounter_add(wild, b("n1"), 1, &out));
     SOBER(once_pncounter_add(wild, b("n1"), -1, &out));
-    SOBER(once_awset_add(wild, b("n1"), b("x"), &out));
+    SOBER(once_awset_add(wild, WRITE("n1", "x"), &out));
     SOBER(once_awset_remove(wild, b("x"), &out));
-    SOBER(once_mvreg_write(wild, b("n1"), b("x"), &out));
+    SOBER(once_mvreg_write(wild, WRITE("n1", "x"), &out));
     SOBER(once_map_put(b("k"), wild, &out));
     SOBER(once_max_value(wild, &flag, &number));
     SOBER(once_min_value(wild, &flag, &number));
@@ -195,8 +195,8 @@ static void merge__with_cut_bytes_on_either_side__is_damage(void **state)
         MAKE(once_lww_write(&write, &out)),
         MAKE(once_gset_add(b("x"), &out)),
         MAKE(once_vv_set(b("n1"), 1, &out)),
-        MAKE(once_awset_add(bottom(ONCE_LATTICE_AWSET), b("n1"), b("x"), &out)),
-        MAKE(once_mvreg_write(bottom(ONCE_LATTICE_MVREG), b("n1"), b("x"), &out)),
+        MAKE(once_awset_add(bottom(ONCE_LATTICE_AWSET), WRITE("n1", "x"), &out)),
+        MAKE(once_mvreg_write(bottom(ONCE_LATTICE_MVREG), WRITE("n1", "x"), &out)),
         MAKE(once_map_put(b("k"), bottom(ONCE_LATTICE_MAX), &out)),
     };
 
@@ -217,8 +217,8 @@ static void merge__with_cut_bytes_on_either_side__is_damage(void **state)
 static void iter__dots_of_nodes_that_are_not_there_or_out_of_order__is_damage(void **state)
 {
     struct once_bytes none = bottom(ONCE_LATTICE_MVREG);
-    struct once_bytes two = merge(MAKE(once_mvreg_write(none, b("n1"), b("x"), &out)),
-                                  MAKE(once_mvreg_write(none, b("n2"), b("y"), &out)));
+    struct once_bytes two = merge(MAKE(once_mvreg_write(none, WRITE("n1", "x"), &out)),
+                                  MAKE(once_mvreg_write(none, WRITE("n2", "y"), &out)));
     size_t second = two.size - 17; /* the place of the second dot's node: 4 + 8 + 4 + 1 bytes */
     struct once_lattice_iter iter;
     struct once_lattice_entry entry;

@@ -59,19 +59,19 @@ static struct once_bytes make_awset(void)
 {
     struct once_bytes set = bottom(ONCE_LATTICE_AWSET), seen = set;
 
-    set = merge(set, MAKE(once_awset_add(set, b("n1"), b("w"), &out)));
+    set = merge(set, MAKE(once_awset_add(set, WRITE("n1", "w"), &out)));
     seen = merge(seen, MAKE(once_awset_remove(set, b("w"), &out)));
-    set = merge(set, MAKE(once_awset_add(set, b("n1"), b("y"), &out)));
-    seen = merge(seen, MAKE(once_awset_add(set, b("n1"), b("x"), &out)));
-    return merge(seen, MAKE(once_awset_add(seen, b("n2"), b("z"), &out)));
+    set = merge(set, MAKE(once_awset_add(set, WRITE("n1", "y"), &out)));
+    seen = merge(seen, MAKE(once_awset_add(set, WRITE("n1", "x"), &out)));
+    return merge(seen, MAKE(once_awset_add(seen, WRITE("n2", "z"), &out)));
 }
 
 static struct once_bytes make_mvreg(void)
 {
     struct once_bytes none = bottom(ONCE_LATTICE_MVREG);
 
-    return merge(MAKE(once_mvreg_write(none, b("n1"), b("red"), &out)),
-                 MAKE(once_mvreg_write(none, b("n2"), b("blue"), &out)));
+    return merge(MAKE(once_mvreg_write(none, WRITE("n1", "red"), &out)),
+                 MAKE(once_mvreg_write(none, WRITE("n2", "blue"), &out)));
 }
 
 static struct once_bytes make_map(void)
@@ -95,8 +95,8 @@ static const struct golden {
     {"lww", make_lww, "lww{red @5 by n1}"},
     {"gcounter", make_gcounter, "gcounter{n1:7}"},
     {"pncounter", make_pncounter, "pncounter{n1:+5-2}"},
-    {"awset", make_awset, "awset{x,z | n1:1+3,n2:1}"},
-    {"mvreg", make_mvreg, "mvreg{red,blue | n1:1,n2:1}"},
+    {"awset", make_awset, "awset{x n1:3,z n2:1 | n1:1+3,n2:1}"},
+    {"mvreg", make_mvreg, "mvreg{red n1:1,blue n2:1 | n1:1,n2:1}"},
     {"map", make_map, "map{j:map{f:flag{true}},k:max{-2}}"},
 };
 

@@ -60,9 +60,10 @@ static uint32_t place_of_merge(struct universe *universe, uint32_t x, uint32_t y
 }
 
 /* Everything that at most `steps` mutations make, and their deltas. */
-static void explore(struct universe *universe, enum once_lattice_type type, unsigned steps)
+static void explore(struct universe *universe, enum once_lattice_type type, unsigned steps,
+                    const char *members[2])
 {
-    static const char *nodes[] = {"a", "b"}, *members[] = {"x", "y"};
+    static const char *nodes[] = {"a", "b"};
     size_t start = 0;
 
     place_of(universe, bottom(type));
@@ -159,6 +160,8 @@ static size_t check_triples(struct universe *universe, uint32_t count, const uin
 
 static void laws__all_states_of_three_mutations__hold_for_all_triples(void **state)
 {
+    static const char *members[] = {"x", "y"};
+
     (void)state;
     ALL_TYPES(type)
     {
@@ -168,7 +171,7 @@ static void laws__all_states_of_three_mutations__hold_for_all_triples(void **sta
         size_t triples;
 
         universe_init(&universe);
-        explore(&universe, type, 3);
+        explore(&universe, type, 3, members);
         count = (uint32_t)universe.count;
         merges = check_pairs(&universe, count, &scratch);
         triples = check_triples(&universe, count, merges, &scratch);
@@ -177,6 +180,36 @@ static void laws__all_states_of_three_mutations__hold_for_all_triples(void **sta
         free(merges);
         once_buf_release(&scratch);
         universe_release(&universe);
+    }
+}
+
+/* Members that look like nothing, or like what stands around them. */
+static void describe__all_states_of_three_mutations__are_all_different(void **state)
+{
+    static const char *members[][2] = {
+        {"x", "y"},     {"", "\"\""}, {",", "\\x2c"}, {"x", "x a:1"}, {"x @0 by a", "x | a:1"},
+        {" ", "\\x20"}, {"}", "{"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        ALL_TYPES(type)
+        {
+            struct universe universe, texts;
+
+            universe_init(&universe);
+            universe_init(&texts);
+            explore(&universe, type, 3, members[i]);
+            for (size_t j = 0; j < universe.count; j++) {
+                const char *text = text_of(universe.states[j]);
+
+                if (place_of(&texts, b(text)) != j)
+                    fail_msg("two states are described as %s", text);
+            }
+            free(texts.states);
+            free(texts.slots);
+            universe_release(&universe);
+        }
     }
 }
 
@@ -327,6 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(laws__all_states_of_three_mutations__hold_for_all_triples),
+        TEST(describe__all_states_of_three_mutations__are_all_different),
         TEST(laws__random_histories__hold),
         TEST(deltas__merged_in_place_of_states__give_the_same),
         TEST(replicas__losing_repeating_reordering__end_with_equal_bytes),

@@ -113,7 +113,7 @@ static void map__deltas_of_inner_types__merge_as_the_states_would(void **state)
     for (int i = 0; i < 5; i++) {
         const char *members[] = {"x", "y", "x", "z", "y"};
 
-        delta = MAKE(once_awset_add(inner, b("n"), b(members[i]), &out));
+        delta = MAKE(once_awset_add(inner, WRITE("n", members[i]), &out));
         inner = merge(inner, delta);
         map = merge(map, put("set", delta));
     }
@@ -121,7 +121,7 @@ static void map__deltas_of_inner_types__merge_as_the_states_would(void **state)
     inner = merge(inner, delta);
     map = merge(map, put("set", delta));
     assert_state(map, put("set", inner));
-    assert_text(map, "map{set:awset{x,z | n:5}}");
+    assert_text(map, "map{set:awset{x n:3,z n:4 | n:5}}");
 }
 
 static void map__iter__gives_keys_in_order_with_their_states(void **state)

@@ -284,6 +284,20 @@ static void reader__state_of_another_type__is_a_type_error(void **state)
     assert_int_equal(count, 5);
 }
 
+static void describe__value_or_name_like_the_words_around_it__is_told_apart(void **state)
+{
+    struct once_lww value = {.time = 1, .node = b("b"), .value = b("x @0 by a")};
+    struct once_lww node = {.time = 0, .node = b("a @1 by b"), .value = b("x")};
+
+    (void)state;
+    assert_text(MAKE(once_lww_write(&value, &out)), "lww{x\\x20@0\\x20by\\x20a @1 by b}");
+    assert_text(MAKE(once_lww_write(&node, &out)), "lww{x @0 by a\\x20@1\\x20by\\x20b}");
+    assert_text(MAKE(once_gset_add(b(""), &out)), "gset{\"\"}");
+    assert_text(MAKE(once_gset_add(b("\"\""), &out)), "gset{\\\"\\\"}");
+    assert_text(MAKE(once_gset_add(b("a+b"), &out)), "gset{a\\+b}");
+    assert_text(bottom(ONCE_LATTICE_GSET), "gset{}");
+}
+
 static void describe__long_or_binary__is_escaped_and_cut(void **state)
 {
     uint8_t long_member[ONCE_LATTICE_TEXT_MAX];
@@ -322,6 +336,7 @@ int main(void)
         TEST(bottom__not_a_type__is_invalid),
         TEST(any__null_with_a_size__is_invalid),
         TEST(reader__state_of_another_type__is_a_type_error),
+        TEST(describe__value_or_name_like_the_words_around_it__is_told_apart),
         TEST(describe__long_or_binary__is_escaped_and_cut),
     };
 

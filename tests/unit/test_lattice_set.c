@@ -22,7 +22,7 @@ static void gset__added__contains(void **state)
     size_t count = 0;
 
     (void)state;
-    assert_text(set, "gset{,a,b}");
+    assert_text(set, "gset{\"\",a,b}");
     assert_ok(once_lattice_count(set, &count));
     assert_int_equal(count, 3);
     assert_ok(once_gset_contains(set, b(""), &contains));
@@ -294,10 +294,24 @@ static struct member random_member(uint64_t *seed, const struct shape *shape)
     return member;
 }
 
+/* The first half of the members is one set, the second the other. */
+static void check_model(struct member *members, size_t count, const char *name)
+{
+    struct once_bytes left = encode(members, count), right = encode(members + count, count);
+    struct once_bytes both = encode(members, 2 * count), merged = merge(left, right);
+
+    if (!same(merged, both) || !same(merge(right, left), both))
+        fail_msg("%s: 2 * %zu members", name, count);
+    assert_ok(once_lattice_check(merged, NULL, NULL));
+    assert_int_equal(order(left, merged),
+                     same(left, merged) ? ONCE_ORDER_EQUAL : ONCE_ORDER_BEFORE);
+    assert_state(merge(merged, left), merged);
+    assert_state(merge(merged, merged), merged);
+}
+
 static void check_union(uint64_t *seed, const struct shape *shape, size_t count, unsigned shared)
 {
     struct member *members = calloc(2 * count + 1, sizeof *members);
-    struct once_bytes left, right, both, merged;
 
     assert_non_null(members);
     for (size_t i = 0; i < count; i++) {
@@ -305,17 +319,7 @@ static void check_union(uint64_t *seed, const struct shape *shape, size_t count,
         members[count + i] = help_below(seed, 100) < shared ? members[i]
                                                             : random_member(seed, shape);
     }
-    left = encode(members, count);
-    right = encode(members + count, count);
-    both = encode(members, 2 * count);
-    merged = merge(left, right);
-    if (!same(merged, both) || !same(merge(right, left), both))
-        fail_msg("%s: %zu members, %u%% shared", shape->name, count, shared);
-    assert_ok(once_lattice_check(merged, NULL, NULL));
-    assert_int_equal(order(left, merged),
-                     same(left, merged) ? ONCE_ORDER_EQUAL : ONCE_ORDER_BEFORE);
-    assert_state(merge(merged, left), merged);
-    assert_state(merge(merged, merged), merged);
+    check_model(members, count, shape->name);
     free(members);
 }
 
@@ -379,6 +383,132 @@ static void gset__members_that_begin_others__are_all_kept(void **state)
     free(members);
 }
 
+/* Members that begin with one of two prefixes, which differ in a byte or in their size. */
+struct family {
+    struct member prefixes[2];
+    uint32_t size_min;
+    uint32_t size_max;
+    uint32_t letters;
+    uint8_t first_letter; /* 0 looks like the zeros that short members are filled up with */
+};
+
+static struct family random_family(uint64_t *seed)
+{
+    static const uint32_t letters[] = {2, 3, 10, 16, 200};
+    struct family family = {
+        .letters = letters[help_below(seed, sizeof letters / sizeof *letters)],
+        .first_letter = help_below(seed, 3) == 0 ? 0 : '0',
+    };
+    struct member *prefix = family.prefixes;
+    uint32_t spread = help_below(seed, 2) == 0 ? 1 : 40;
+
+    prefix[0].size = (uint32_t)help_below(seed, 41);
+    for (uint32_t i = 0; i < prefix[0].size; i++)
+        prefix[0].bytes[i] = (uint8_t)help_random(seed);
+    prefix[1] = prefix[0];
+    if (help_below(seed, 2) == 0)
+        prefix[1].bytes[help_below(seed, prefix[0].size + 1)] ^= 1;
+    if (help_below(seed, 4) == 0)
+        prefix[1].size = (uint32_t)help_below(seed, 41);
+
+    family.size_min = 1 + (uint32_t)help_below(seed, 80);
+    if (help_below(seed, 4) != 0) /* mostly a few letters behind the prefix */
+        family.size_min = prefix[0].size + 1 + (uint32_t)help_below(seed, 16);
+    family.size_max = family.size_min + (uint32_t)help_below(seed, spread);
+    family.size_max = family.size_max < 80 ? family.size_max : 80;
+    return family;
+}
+
+static struct member family_member(uint64_t *seed, const struct family *family)
+{
+    struct member member = family->prefixes[help_below(seed, 2)];
+    uint32_t prefix_size = member.size;
+
+    member.size = family->size_min +
+                  (uint32_t)help_below(seed, family->size_max - family->size_min + 1);
+    for (uint32_t i = prefix_size; i < member.size; i++)
+        member.bytes[i] = (uint8_t)(family->first_letter + help_below(seed, family->letters));
+    return member;
+}
+
+/* Two sets of a family; the second has some members of the first. */
+static struct member *family_members(uint64_t *seed, size_t count)
+{
+    struct member *members = calloc(2 * count, sizeof *members);
+    struct family family = random_family(seed);
+    uint64_t shared = help_below(seed, 2) == 0 ? 0 : help_below(seed, 101);
+
+    assert_non_null(members);
+    for (size_t i = 0; i < count; i++) {
+        members[i] = family_member(seed, &family);
+        members[count + i] = help_below(seed, 100) < shared ? members[i]
+                                                            : family_member(seed, &family);
+    }
+    return members;
+}
+
+static void gset__members_of_common_prefixes__merge_as_the_model_says(void **state)
+{
+    uint64_t seed = help_seed();
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        size_t count = 100 + help_below(&seed, 900);
+        struct member *members = family_members(&seed, count);
+
+        check_model(members, count, "common prefixes");
+        free(members);
+        help_release(NULL);
+    }
+}
+
+/* Overwrites bytes and exchanges pieces behind the header, and cuts. */
+static struct once_bytes damaged(uint64_t *seed, struct once_bytes set)
+{
+    struct once_bytes copy = keep(set.data, set.size - help_below(seed, set.size - 6));
+    size_t body_size = copy.size - 6;
+    uint8_t *body = help_blocks->data + 6;
+
+    for (uint64_t i = help_below(seed, 20); i > 0; i--)
+        body[help_below(seed, body_size)] = (uint8_t)help_random(seed);
+    for (uint64_t i = help_below(seed, 4); i > 0 && body_size > 400; i--) {
+        uint8_t *x = body + help_below(seed, body_size - 200), piece[200];
+        uint8_t *y = body + help_below(seed, body_size - 200);
+
+        memcpy(piece, x, sizeof piece);
+        memmove(x, y, sizeof piece);
+        memcpy(y, piece, sizeof piece);
+    }
+    return keep(copy.data, copy.size);
+}
+
+static void gset__damaged_members_of_common_prefixes__are_never_left(void **state)
+{
+    uint64_t seed = help_seed();
+
+    (void)state;
+    for (int i = 0; i < 2000; i++) {
+        size_t count = 200 + help_below(&seed, 800);
+        struct member *members = family_members(&seed, count);
+        struct once_bytes left = encode(members, count), right = encode(members + count, count);
+        struct once_buf out;
+
+        left = damaged(&seed, left);
+        if (help_below(&seed, 2) == 0)
+            right = damaged(&seed, right);
+        once_buf_init(&out, help_below(&seed, 4) == 0
+                                ? 6 + help_below(&seed, left.size + right.size)
+                                : ONCE_LATTICE_SIZE_MAX);
+        if (once_lattice_merge(left, right, &out) == ONCE_OK)
+            assert_true(out.size <= left.size + right.size);
+        else
+            assert_int_equal(out.size, 0);
+        once_buf_release(&out);
+        free(members);
+        help_release(NULL);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_teardown(name, help_release)
 
 int main(void)
@@ -401,6 +531,8 @@ int main(void)
         TEST(gset__random_sets_of_every_shape__merge_as_the_model_says),
         TEST(gset__disjoint_ranges__merge_as_the_model_says),
         TEST(gset__members_that_begin_others__are_all_kept),
+        TEST(gset__members_of_common_prefixes__merge_as_the_model_says),
+        TEST(gset__damaged_members_of_common_prefixes__are_never_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

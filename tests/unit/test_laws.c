@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/seeded.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "laws/laws.h"
@@ -85,6 +87,34 @@ static void search__failure_among_large_numbers__is_shrunk_to_the_smallest(void 
         assert_false(found.holds);
         assert_int_equal(found.index[0], 1000);
         assert_int_equal(found.index[1], 7);
+    }
+}
+
+/* Steps down from a large number land on 1000 and stop there; the smallest failures are apart. */
+static int fails_far_away_and_at_few_small_numbers(void *context, const uint64_t *index)
+{
+    (void)context;
+    return (index[0] == 5 || index[0] == 11 || index[0] >= 1000) &&
+                   (index[1] == 15 || index[1] >= 1000)
+               ? 0
+               : 1;
+}
+
+static void search__failure_at_a_small_number_too__is_shrunk_to_that(void **state)
+{
+    const struct once__domain domain = {
+        .dimensions = 2, .small = {2, 2}, .large = {100000, 100000}};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct once__found found;
+
+        assert_int_equal(once__search(&domain, fails_far_away_and_at_few_small_numbers, NULL,
+                                      (struct once__effort){seed, 500}, &found),
+                         ONCE_OK);
+        assert_false(found.holds);
+        assert_int_equal(found.index[0], 5);
+        assert_int_equal(found.index[1], 15);
     }
 }
 
@@ -422,6 +452,62 @@ static void sandbox__function_misbehaves__the_caller_lives_and_knows_how(void **
     assert_int_equal(result.end, ONCE__SANDBOX_TIMED_OUT);
 }
 
+/* Two processes that hang: one in the group, one in a session of its own. Their numbers are
+ * shared. */
+static void leaves_others_behind(void *argument)
+{
+    pid_t *others = argument;
+
+    for (int i = 0; i < 2; i++) {
+        pid_t other = fork();
+
+        if (other == 0) {
+            if (i == 1)
+                setsid();
+            for (;;)
+                pause();
+        }
+        others[i] = other;
+    }
+}
+
+static void sandbox__processes_left_behind__are_ended_with_it(void **state)
+{
+    pid_t *others = once__sandbox_share(2 * sizeof(*others));
+    struct once__sandbox_result result;
+
+    (void)state;
+    assert_non_null(others);
+    assert_int_equal(once__sandbox_run(leaves_others_behind, others, 60000, &result), ONCE_OK);
+    assert_true(result.end == ONCE__SANDBOX_EXITED && result.number == 0);
+    for (int i = 0; i < 2; i++) {
+        assert_true(others[i] > 0);
+        assert_int_equal(kill(others[i], 0), -1);
+        assert_int_equal(errno, ESRCH);
+    }
+    once__sandbox_unshare(others, 2 * sizeof(*others));
+}
+
+/* A child that the caller had before is not the sandbox's to end or to reap. */
+static void sandbox__caller_has_a_child__leaves_it_alone(void **state)
+{
+    struct once__sandbox_result result;
+    pid_t own = fork();
+    int status;
+
+    (void)state;
+    if (own == 0) {
+        for (;;)
+            pause();
+    }
+    assert_true(own > 0);
+    assert_int_equal(once__sandbox_run(leaves, NULL, 60000, &result), ONCE_OK);
+    assert_true(result.end == ONCE__SANDBOX_EXITED && result.number == 3);
+    assert_int_equal(waitpid(own, &status, WNOHANG), 0);
+    assert_int_equal(kill(own, SIGKILL), 0);
+    assert_int_equal(waitpid(own, &status, 0), own);
+}
+
 static void sandbox__sigchld_ignored_by_the_caller__still_sees_the_end(void **state)
 {
     struct once__sandbox_result result;
@@ -439,6 +525,7 @@ int main(void)
         cmocka_unit_test(search__small_numbers__asks_about_all_with_the_smallest_sum_first),
         cmocka_unit_test(search__same_seed__asks_the_same_questions),
         cmocka_unit_test(search__failure_among_large_numbers__is_shrunk_to_the_smallest),
+        cmocka_unit_test(search__failure_at_a_small_number_too__is_shrunk_to_that),
         cmocka_unit_test(search__question_with_an_error__ends_with_it),
         cmocka_unit_test(rows__every_declared_law__is_what_the_check_computes),
         cmocka_unit_test(rows__a_wrong_declaration__is_found_out),
@@ -454,6 +541,8 @@ int main(void)
         cmocka_unit_test(text__bytes_from_elsewhere__cannot_control_the_terminal),
         cmocka_unit_test(sandbox__function_returns__what_it_shared_is_there),
         cmocka_unit_test(sandbox__function_misbehaves__the_caller_lives_and_knows_how),
+        cmocka_unit_test(sandbox__processes_left_behind__are_ended_with_it),
+        cmocka_unit_test(sandbox__caller_has_a_child__leaves_it_alone),
         cmocka_unit_test(sandbox__sigchld_ignored_by_the_caller__still_sees_the_end),
     };
 

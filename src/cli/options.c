@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads arguments. A dash alone is a value (the standard input), and so is a dash before a digit: a
+ * number that somebody got wrong is better told so than called an option.
+ */
+#include "cli/options.h"
+
+#include <string.h>
+
+#include "cli/echo.h"
+
+static bool is_option(const char *arg)
+{
+    return arg[0] == '-' && arg[1] != '\0' && !(arg[1] >= '0' && arg[1] <= '9');
+}
+
+static const struct cli_option *find(const struct cli_args *args, const char *name, size_t size)
+{
+    for (size_t i = 0; i < args->option_count; i++) {
+        const struct cli_option *option = &args->options[i];
+
+        if (strlen(option->name) == size && memcmp(option->name, name, size) == 0)
+            return option;
+    }
+    return NULL;
+}
+
+static int read_option(struct cli_args *args, const char *arg, const char **ret_value)
+{
+    const char *equals = strchr(arg, '=');
+    const char *value = equals != NULL ? equals + 1 : NULL;
+    const struct cli_option *option = find(args, arg,
+                                           equals != NULL ? (size_t)(equals - arg) : strlen(arg));
+
+    if (option == NULL) {
+        (void)cli_usage(args->command,
+                        "there is no option '%s' here; what begins with a dash goes behind --",
+                        cli_echo(arg).text);
+        return CLI_ARG_WRONG;
+    }
+    if (option->value == NULL && value != NULL) {
+        (void)cli_usage(args->command, "%s takes no value: '%s'", option->name, cli_echo(arg).text);
+        return CLI_ARG_WRONG;
+    }
+    if (option->value != NULL && value == NULL) {
+        if (args->next >= args->argc) {
+            (void)cli_usage(args->command, "%s needs a value: %s %s", option->name, option->name,
+                            option->value);
+            return CLI_ARG_WRONG;
+        }
+        value = args->argv[args->next++];
+    }
+    *ret_value = value;
+    return option->id;
+}
+
+int cli_args_next(struct cli_args *args, const char **ret_value)
+{
+    const char *arg;
+
+    if (!args->options_end && args->next < args->argc &&
+        strcmp(args->argv[args->next], "--") == 0) {
+        args->options_end = true;
+        args->next++;
+    }
+    if (args->next >= args->argc)
+        return CLI_ARG_END;
+    arg = args->argv[args->next++];
+    if (!args->options_end && is_option(arg))
+        return read_option(args, arg, ret_value);
+    *ret_value = arg;
+    return CLI_ARG_VALUE;
+}
+
+bool cli_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        if (__builtin_mul_overflow(number, 10U, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
+            return false;
+    }
+    if (number < min || number > max)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+bool cli_has_flag(int argc, char **argv, const char *flag)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], flag) == 0)
+            return true;
+    }
+    return false;
+}

@@ -58,8 +58,12 @@ def prove(files, env, *, root=ROOT, timeout_s=30, jobs=2, only=None, functions=N
                     "-wp-no-smoke-dead-loop"]
     command += [str(f) for f in files] + ["-then", "-report"]
     # Frama-C looks for files from $PWD, not from the folder it runs in.
-    done = subprocess.run(command, cwd=root, env=dict(env, PWD=str(root)), text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    for _ in range(2):
+        done = subprocess.run(command, cwd=root, env=dict(env, PWD=str(root)), text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        # A prover's server that died under Frama-C is no result; goals that fail are, and stand.
+        if done.returncode >= 0 and "System error" not in done.stdout:
+            break
     return read(done.stdout, done.returncode)
 
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Showing other people's text. A key or a file may hold escape sequences that would move the cursor
- * or rename the window of whoever reads the message; in messages only printable ASCII goes out as it came, in
- * JSON strings everything but controls and what is no UTF-8.
+ * Showing other people's text. A key or a file may hold escape sequences that would move the
+ * cursor or rename the window of whoever reads the message; in messages only printable ASCII goes
+ * out as it came, in JSON strings everything but controls and what is no UTF-8.
  */
 #include "cli/echo.h"
 

@@ -19,10 +19,10 @@ struct once__json_number {
 ONCE_MUST_CHECK int once__json_number_scan(struct once_bytes json, size_t offset, size_t *ret_size,
                                            struct once_defect *ret_defect);
 
-/* The canonical form of a number that the scan accepted. Depends neither on the locale nor on how
- * the thread rounds, traps or treats subnormal numbers, and leaves all of that as it was. ONCE_ERR_JSON_NUMBER: beyond the range of a double, or,
- * with ONCE_JSON_EXACT, not the decimal value that the canonical form has; ret_what is then static
- * text. */
+/* The canonical form of a number that the scan accepted. Depends neither on the locale nor on
+ * how the thread rounds, traps or treats subnormal numbers, and leaves all of that as it was.
+ * ONCE_ERR_JSON_NUMBER: beyond the range of a double, or, with ONCE_JSON_EXACT, not the decimal
+ * value that the canonical form has; ret_what is then static text. */
 ONCE_MUST_CHECK int once__json_number_canonical(struct once_bytes literal,
                                                 enum once_json_numbers numbers,
                                                 struct once__json_number *ret_number,

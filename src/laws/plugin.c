@@ -6,11 +6,11 @@
  * shared memory which function it is about to call with which arguments, so that the parent can
  * tell what the last call was however the child ended. The plugin never runs in the parent.
  *
- * The plugin is held to its contract at every call. It is called twice over different garbage: under
- * the result, and around each argument, so that a result that depends on either is two results.
- * Arguments, and the garbage around them, must be untouched afterwards, and the result must fit.
- * Arguments, results and descriptions end where a page begins that nobody may touch (arguments up to
- * the alignment that they are promised).
+ * The plugin is held to its contract at every call. It is called twice over different garbage:
+ * under the result, and around each argument, so that a result that depends on either is two
+ * results. Arguments, and the garbage around them, must be untouched afterwards, and the result
+ * must fit. Arguments, results and descriptions end where a page begins that nobody may touch
+ * (arguments up to the alignment that they are promised).
  *
  * A plugin may fork. Only the process that began the check goes on with it; a copy that comes back
  * from a call ends there.

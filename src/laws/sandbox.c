@@ -3,10 +3,10 @@
  * A child process with a time limit. It protects the report from a plugin that crashes, hangs or
  * exits; it is no protection against one that means harm, which runs with the caller's rights.
  *
- * Nothing that the function starts outlives the run. The child leads a process group, which is ended
- * as a whole before the child is waited for, so that its number cannot have become somebody else's.
- * Processes that left the group become children of the caller when their parents end (it is their
- * subreaper for the time of the run) and are ended one by one.
+ * Nothing that the function starts outlives the run. The child leads a process group, which is
+ * ended as a whole before the child is waited for, so that its number cannot have become somebody
+ * else's. Processes that left the group become children of the caller when their parents end (it
+ * is their subreaper for the time of the run) and are ended one by one.
  */
 #include "laws/sandbox.h"
 

@@ -193,7 +193,7 @@ def check(mistake, env, folder, number, timeout_s):
     options = dict(root=copy, timeout_s=timeout_s, jobs=1, only=[mistake.prop],
                    functions=[mistake.function])
     right = prove([mistake.file], env, **options)
-    if not right.complete:
+    if not right.proved_what_was_asked:
         return f"{mistake.prop} is not proved on the right source: {right.failed}\n{right.log}"
     source = copy / mistake.file
     text = source.read_text()

@@ -24,9 +24,13 @@ class Outcome:
     log: str = ""
 
     @property
+    def proved_what_was_asked(self):
+        return self.proved == self.total >= self.scheduled > 0 and not self.failed
+
+    @property
     def complete(self):
-        return (self.total > 0 and self.proved == self.total >= self.scheduled > 0
-                and not self.failed and not self.open)
+        """Everything in the files, not only what was asked for."""
+        return self.proved_what_was_asked and not self.open
 
 
 def environment(folder):

@@ -103,7 +103,7 @@ def main():
         rows = median_rows(samples[name])
         report += [f"## {heading}", "", text, "", table(rows), ""]
         misses += missed(rows, key)
-    report += ["## Bounds", "", *([f"- missed: {miss}" for miss in misses] or ["All kept."]), ""]
+    report += ["## Bounds", "", *([f"- missed: {miss}" for miss in misses] or ["All that are judged are kept."]), ""]
     text = "\n".join(report)
     print(text)
     if options.quick:

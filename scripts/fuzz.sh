@@ -7,9 +7,9 @@ seconds=${FUZZ_SECONDS:-60}
 folder=build/fuzz
 
 [ -f $folder/build.ninja ] ||
-    CC=clang meson setup $folder -Dfuzzers=true -Db_sanitize=address,undefined -Db_lundef=false ||
+    CC=clang meson setup $folder -Dfuzzers=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null ||
     exit 1
-ninja -C $folder || exit 1
+ninja -C $folder --quiet || exit 1
 
 failed=0 count=0
 for source in tests/fuzz/fuzz_*.c; do

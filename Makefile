@@ -24,7 +24,8 @@ setup-build:
 # A folder without build.ninja is what an interrupted set-up left behind.
 $(BUILD)/build.ninja: | setup-build
 	@rm -rf $(BUILD)
-	@meson setup $(BUILD) --buildtype=release -Dprefix="$(PREFIX)" >/dev/null
+	@mkdir -p build
+	@meson setup $(BUILD) --buildtype=release >build/setup.log || { cat build/setup.log; exit 1; }
 
 # Until the server exists: the payment story.
 run: all
@@ -48,7 +49,7 @@ soak: setup all
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/soak.sh
 
 install: all
-	@meson configure $(BUILD) -Dprefix="$(PREFIX)" >/dev/null
+	@meson configure $(BUILD) -Dprefix="$$(realpath -m -- "$(PREFIX)")"
 	@meson install -C $(BUILD) --quiet
 
 format:

@@ -7,7 +7,7 @@ seconds=${FUZZ_SECONDS:-60}
 folder=build/fuzz
 
 [ -f $folder/build.ninja ] ||
-    CC=clang meson setup $folder -Dfuzzers=true -Db_sanitize=address,undefined -Db_lundef=false >/dev/null ||
+    CC=clang meson setup $folder -Dfuzzers=true -Db_sanitize=address,undefined -Db_lundef=false ||
     exit 1
 ninja -C $folder --quiet || exit 1
 

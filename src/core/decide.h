@@ -10,13 +10,15 @@
  *   STARTED     renew                                 STARTED    while the lease lives
  *   STARTED     renew 0; anyone who meets it after    DOUBT
  *               the lease is over
- *   DOUBT       complete, fail, checkpoint            as from STARTED: the owner is who knows
+ *   DOUBT       complete, fail                        as from STARTED: the owner is who knows
  *   DOUBT       resolve done / not done               COMPLETED / FAILED, a new fence
  *   DOUBT       begin RETRY                           STARTED    a new fence
  *   FAILED      begin                                 STARTED    a new fence
  *   COMPLETED   expiry, forget                        ABSENT
  *   FAILED      expiry, forget                        ABSENT
  *   STARTED     forget with its fence                 ABSENT     as fail: it did not happen
+ *
+ * checkpoint, from STARTED or DOUBT, keeps the state and records the last finished step.
  *
  * A decision with changed set must be durable before its word is told to anyone (INV-2); a decision
  * without changed must wait for whatever made the record durable. The contracts below are proved by

@@ -12,6 +12,7 @@
  */
 #include "lattice/entries.h"
 
+#include "base/assert.h"
 #include "base/bytes.h"
 #include "lattice/scalar.h"
 #include "lattice/sprint.h"
@@ -47,18 +48,15 @@ struct once__entry once__read_entry(struct once__reader *reader, enum once__widt
 void once__put_single(struct once__writer *writer, enum once_lattice_type type,
                       enum once__width width, const struct once__entry *entry)
 {
-    bool empty = width != ONCE__WIDTH_NONE && entry->numbers[0] == 0 && entry->numbers[1] == 0;
+    bool empty = entry->numbers[0] == 0 && entry->numbers[1] == 0;
     size_t mark;
 
+    ONCE_ASSERT(width == ONCE__WIDTH_COUNT || width == ONCE__WIDTH_PAIR);
     once__put_header(writer, type);
     once__put_u32(writer, empty ? 0 : 1);
     mark = once__writer_mark(writer);
-    if (width == ONCE__WIDTH_NONE)
-        once__put_member(writer, entry->key);
-    else
-        once__put_node(writer, entry->key);
-    if (width >= ONCE__WIDTH_COUNT)
-        once__put_u64(writer, entry->numbers[0]);
+    once__put_node(writer, entry->key);
+    once__put_u64(writer, entry->numbers[0]);
     if (width == ONCE__WIDTH_PAIR)
         once__put_u64(writer, entry->numbers[1]);
     if (empty) /* Put all the same: a bad node is refused whatever its number. */

@@ -30,7 +30,7 @@ struct once__entry {
 /* The next entry; keys of width 0 are members, others are nodes. */
 struct once__entry once__read_entry(struct once__reader *reader, enum once__width width);
 
-/* One entry, or none if width says that there are numbers and all are 0. With header. */
+/* One entry of a node with its numbers, or none if all are 0. With header. */
 void once__put_single(struct once__writer *writer, enum once_lattice_type type,
                       enum once__width width, const struct once__entry *entry);
 

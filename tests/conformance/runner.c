@@ -121,7 +121,7 @@ static void compare_result(struct play *play, const struct step *step,
     if (answer->result_size != size)
         complain(play, step, "the result has %zu bytes, not %zu", answer->result_size, size);
     else if (memcmp(answer->result, step->is_result,
-                    size < CONFORMANCE_BYTES_MAX ? size : CONFORMANCE_BYTES_MAX) != 0)
+                    size < CONFORMANCE_BYTES_MAX ? size : CONFORMANCE_BYTES_MAX - 1) != 0)
         complain(play, step, "the result is '%s', not '%s'", answer->result, step->is_result);
 }
 

@@ -1,30 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make bench`: runs every benchmark several rounds and writes docs/BENCHMARKS.md.
+"""`make bench`: runs every benchmark and writes docs/BENCHMARKS.md and docs/longrun.svg.
 
-A benchmark prints lines of `name key=number …`. Each number is reported as the median over the rounds;
-`limit=` is the bound that the median must keep. With --quick one short round shows that they run, and
-nothing is judged or written.
+A benchmark prints lines of `name key=number …`. Short ones run several rounds, alternating, and each
+number is the median over the rounds; the others make their rounds themselves. `limit=` is what a
+number of its line (the first, unless the table below says which) may reach at most, `floor=` what it must
+reach at least. With --quick one short round
+shows that they run, and nothing is judged or written.
+
+GROWTH=full in the environment also grows a store to 100 M keys, which takes 45 GB of disk.
 """
 import argparse
+import os
 import platform
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "build" / "release" / "bench"
-REPORT = ROOT / "docs" / "BENCHMARKS.md"
+import plot
 
-# executable: heading, what the numbers mean, the key that `limit=` bounds.
+ROOT = Path(__file__).resolve().parent.parent
+REPORT = ROOT / "docs" / "BENCHMARKS.md"
+DRAWING = ROOT / "docs" / "longrun.svg"
+BOUNDS = ("limit", "floor")
+
+
+@dataclass(frozen=True)
+class Bench:
+    heading: str
+    text: str
+    repeats: bool = True   # this script makes the rounds
+    disk: bool = False     # takes --folder
+    pivot: bool = False    # name.ROW.COLUMN lines of one number are one table
+    judged: str = ""       # the key that limit= and floor= are of; the first one of the line
+
+
 BENCHES = {
-    "bench_decide": (
+    "bench_decide": Bench(
         "The decision",
         "One call of `once__decide_begin` for each verdict, in nanoseconds: the median of 2,001 batches "
-        "of 2,000 calls. Must be under 100 ns.", "ns"),
-    "bench_lattice": (
+        "of 2,000 calls. Must be under 100 ns."),
+    "bench_lattice": Bench(
         "Merging sets",
         "Two grow-only sets of 100,000 members: 16 to 36 random bytes (interleaved, half-shared, "
         "identical, disjoint), a prefix and 12 digits (prefixed), UUIDs as text, short decimal names of "
@@ -33,27 +53,110 @@ BENCHES = {
         "be within 3.\n\n`decimal` does not keep it and is not judged: with members of 8 to 12 bytes 3 "
         "yardsticks are about 3 ns a step, and the best step without a branch takes about 3.5. Sets of "
         "members shorter than 8 bytes, members over 71 bytes that differ late, and add-wins sets take the "
-        "careful walk and lie above it too (up to 13 in a review).", "ratio"),
+        "careful walk and lie above it too (up to 13 in a review)."),
+    "bench_index": Bench(
+        "The index",
+        "The engine's index alone, in memory: bytes a key at several sizes and at the worst moment between "
+        "them, time of a call, and the pause when a shard grows.", judged="bytes"),
+    "bench_store": Bench(
+        "The store beside others",
+        "Durable insert-if-absent, keys a second; a column is batch size and threads (`b64_t8`: 8 threads, "
+        "each with batches of 64). Each store holds 1 M keys already and gets new ones for 1 s; all engines of "
+        "a cell run one after the other on the same disk, in an order that changes from round to round. "
+        "Keys are random UUIDs (version 4) of 36 characters with a value of 72 bytes; `uuid7` are UUIDs in "
+        "order of time, which is the best that can happen to a tree.\n\n"
+        "- `raw_fdatasync`, `raw_direct`: the limit. Records as large as Once's, each with a checksum, written "
+        "into a file that is already written; pwrite and fdatasync, or O_DIRECT|O_DSYNC. No index, nothing is "
+        "looked up; each thread writes for itself. The faster one is \"raw\".\n"
+        "- `rocksdb`: Get, then a WriteBatch with a synced log; a background thread a core, Bloom filters for "
+        "tables and memtable, recycled logs. No lock against the same key at once, which a real use needs.\n"
+        "- `lmdb`: one synced transaction a batch, MDB_NOOVERWRITE.\n"
+        "- `sqlite`: WAL, synchronous=FULL, one transaction a batch, INSERT OR IGNORE, WITHOUT ROWID, one "
+        "connection that threads share.\n"
+        "- `once`: begin, durability \"always\". `once_pair`: begin and complete, two durable calls; operations "
+        "a second.\n\n"
+        "Ratios are of the same round, the median of all rounds, with the lowest and the highest.",
+        repeats=False, disk=True, pivot=True),
+    "bench_growth": Bench(
+        "Growth and expiry",
+        "One store, filled with begin and complete in batches of 1,024 from one thread. `ns_op`: one operation "
+        "(both calls) over the last million. `index_bytes_key`: memory of the index; `resident_bytes_key`: "
+        "anonymous memory of the whole process. Restarts are with a cold page cache; `killed`: after SIGKILL at "
+        "full load, `records_reread` from the log itself. 100 M keys are measured with `make bench "
+        "GROWTH=full`.\n\n"
+        "Expiry: 10 M keys that live for a while, then load with keys that live longer. The throughput while "
+        "all of the 10 M expire is compared with the throughput before the first one does; a pause is the "
+        "longest begin and complete of a batch.",
+        repeats=False, disk=True),
+    "bench_longrun": Bench(
+        "A long run",
+        "Eight threads at full load with batches of 64 and answers that live for 10 s: the index grows, "
+        "segments expire, and their space is used again.\n\n"
+        "![Throughput and latency over time](longrun.svg)",
+        repeats=False, disk=True),
 }
 
 
-def machine():
+def file_system(folder):
+    """The type of the file system that holds folder."""
+    best = ("", "unknown")
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, mount, kind, *_ = line.split()
+        if Path(folder).is_relative_to(mount) and len(mount) > len(best[0]):
+            best = (mount, kind)
+    return best[1]
+
+
+def machine(folder):
     cpu = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     memory = re.search(r"MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text())
     compiler = subprocess.run(["cc", "--version"], capture_output=True, text=True).stdout
     kernel = ".".join(platform.release().split(".")[:2])
     cores = len(re.findall(r"^processor", Path("/proc/cpuinfo").read_text(), re.MULTILINE))
     return (f"{cpu.group(1) if cpu else platform.machine()}, {cores} cores (shared, noisy), "
-            f"{int(memory.group(1)) // (1 << 20)} GiB, Linux {kernel}, "
+            f"{int(memory.group(1)) // (1 << 20)} GiB, {file_system(folder)}, Linux {kernel}, "
             f"{compiler.splitlines()[0]}")
 
 
-def run_once(name, quick):
-    command = [str(FOLDER / name), "--report-only"] if quick else [str(FOLDER / name)]
-    done = subprocess.run(command, capture_output=True, text=True)
+def build_peers(build):
+    """A build folder that is older than the libraries of the peers does not know them: look again."""
+    missing = [name for name in BENCHES if not (build / "bench" / name).exists()]
+    if not missing:
+        return
+    for command in (["meson", "configure", "--clearcache", str(build)],
+                    ["meson", "setup", "--reconfigure", str(build)],
+                    ["ninja", "-C", str(build), "--quiet"]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"bench: {' '.join(command)} failed\n{done.stdout}{done.stderr}")
+    lacking = [name for name in missing if not (build / "bench" / name).exists()]
+    if lacking:
+        sys.exit(f"bench: {', '.join(lacking)} could not be built: librocksdb-dev, liblmdb-dev and "
+                 "libsqlite3-dev are needed (scripts/setup.sh all)")
+
+
+def arguments(name, options, folder):
+    bench = BENCHES[name]
+    args = ["--report-only"] if options.quick else []
+    if bench.disk:
+        args += ["--folder", str(folder)]
+    if name == "bench_store" and not options.quick:
+        args += ["--rounds", str(options.rounds)]
+    if name == "bench_growth" and not options.quick and os.environ.get("GROWTH") == "full":
+        args += ["--full"]
+    if name == "bench_longrun":
+        args += ["--csv", str(folder / "longrun.csv")]
+    return args
+
+
+def run_once(name, options, folder):
+    command = [str(options.build / "bench" / name), *arguments(name, options, folder)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     # 1 is "a bound was missed in this round": the median over the rounds decides.
-    if done.returncode not in (0, 1) or (quick and done.returncode != 0):
+    if done.returncode not in (0, 1) or (options.quick and done.returncode != 0):
         sys.exit(f"bench: {name} failed with {done.returncode}\n{done.stdout}{done.stderr}")
+    if done.stderr:
+        print(done.stderr, end="", file=sys.stderr)
     rows = {}
     for line in done.stdout.splitlines():
         label, *pairs = line.split()
@@ -68,47 +171,110 @@ def median_rows(rounds):
                     for key in rounds[0][label]} for label in rounds[0]}
 
 
-def table(rows):
-    keys = list(dict.fromkeys(key for row in rows.values() for key in row if key != "limit"))
-    lines = ["| what | " + " | ".join(keys) + " |", "|---|" + "---:|" * len(keys)]
+def number(value):
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}".removesuffix(".00")
+
+
+def bound(row):
+    if "limit" in row:
+        return f"at most {number(row['limit'])}"
+    return f"at least {number(row['floor'])}" if "floor" in row else ""
+
+
+def markdown(head, lines):
+    return "\n".join("| " + " | ".join(cells) + " |"
+                     for cells in [head, ["---"] + ["---:"] * (len(head) - 1), *lines])
+
+
+def plain_table(rows):
+    keys = [key for key in next(iter(rows.values())) if key not in BOUNDS]
+    bounded = any(bound(row) for row in rows.values())
+    lines = [[label, *(number(row[key]) for key in keys), *([bound(row)] if bounded else [])]
+             for label, row in rows.items()]
+    return markdown(["what", *keys, *(["must be"] if bounded else [])], lines)
+
+
+def pivot_table(rows):
+    cells = {tuple(label.split(".")[1:]): next(iter(row.values())) for label, row in rows.items()}
+    columns = list(dict.fromkeys(column for _, column in cells))
+    lines = [[engine, *(number(cells[engine, c]) if (engine, c) in cells else "" for c in columns)]
+             for engine in dict.fromkeys(engine for engine, _ in cells)]
+    return markdown(["", *columns], lines)
+
+
+def tables(bench, rows):
+    """One table for each set of keys, in the order in which they came."""
+    groups = {}
     for label, row in rows.items():
-        cells = [f"{row[key]:.2f}".removesuffix(".00") if key in row else "" for key in keys]
-        lines.append(f"| {label} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        groups.setdefault(tuple(key for key in row if key not in BOUNDS), {})[label] = row
+    return "\n\n".join(pivot_table(group) if bench.pivot and len(keys) == 1 else plain_table(group)
+                       for keys, group in groups.items())
 
 
-def missed(rows, key):
-    return [f"{label} {key}={row[key]:.2f}, limit {row['limit']:.2f}"
-            for label, row in rows.items() if "limit" in row and row[key] > row["limit"]]
+def missed(bench, rows):
+    for label, row in rows.items():
+        key = bench.judged if bench.judged in row else next(iter(row))
+        value = row[key]
+        if value > row.get("limit", value) or value < row.get("floor", value):
+            yield f"{label} {key}={number(value)}, must be {bound(row)}"
+
+
+def measure(options, folder):
+    rounds = 1 if options.quick else options.rounds
+    names = [name for name in BENCHES if not options.only or name in options.only]
+    samples = {name: [] for name in names}
+    for turn in range(rounds):  # alternating, so that a noisy minute hits all of them
+        for name in names:
+            if BENCHES[name].repeats:
+                samples[name].append(run_once(name, options, folder))
+        if not options.quick:
+            print(f"bench: round {turn + 1} of {rounds}", file=sys.stderr)
+    for name in names:
+        if not BENCHES[name].repeats:
+            if not options.quick:
+                print(f"bench: {name}, takes minutes", file=sys.stderr)
+            samples[name].append(run_once(name, options, folder))
+    return {name: median_rows(sample) for name, sample in samples.items()}
+
+
+def report(results, options, folder):
+    rounds = 1 if options.quick else options.rounds
+    parts = ["# Benchmarks", "", "Written by `make bench`; absolute times mean little, ratios more.",
+             "", f"Machine: {machine(folder)}. {date.today()}, {rounds} rounds, medians.", ""]
+    misses = []
+    for name, rows in results.items():
+        bench = BENCHES[name]
+        parts += [f"## {bench.heading}", "", bench.text, "", tables(bench, rows), ""]
+        misses += missed(bench, rows)
+    if not options.quick:
+        parts += ["## Bounds", "", *([f"- missed: {miss}" for miss in misses]
+                                     or ["All that are judged are kept."]), ""]
+    return "\n".join(parts), misses
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where stores are put; default $TMPDIR, else /var/tmp")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--only", action="append", choices=BENCHES, help="print, do not write")
     options = parser.parse_args()
-    rounds = 1 if options.quick else options.rounds
+    parent = options.folder or Path(os.environ.get("TMPDIR") or "/var/tmp")
 
-    samples = {name: [] for name in BENCHES}
-    for number in range(rounds):  # alternating, so that a noisy minute hits all of them
-        for name in BENCHES:
-            samples[name].append(run_once(name, options.quick))
-        if not options.quick:
-            print(f"bench: round {number + 1} of {rounds}", file=sys.stderr)
-
-    report = ["# Benchmarks", "", "Written by `make bench`; absolute times mean little, ratios more.",
-              "", f"Machine: {machine()}. {date.today()}, {rounds} rounds, medians.", ""]
-    misses = []
-    for name, (heading, text, key) in BENCHES.items():
-        rows = median_rows(samples[name])
-        report += [f"## {heading}", "", text, "", table(rows), ""]
-        misses += missed(rows, key)
-    report += ["## Bounds", "", *([f"- missed: {miss}" for miss in misses] or ["All that are judged are kept."]), ""]
-    text = "\n".join(report)
+    build_peers(options.build)
+    with tempfile.TemporaryDirectory(prefix="once-bench-", dir=parent) as name:
+        folder = Path(name).resolve()
+        results = measure(options, folder)
+        text, misses = report(results, options, folder)
+        if "bench_longrun" in results:
+            drawing = plot.draw(plot.read(folder / "longrun.csv"), "A store at full load")
     print(text)
-    if options.quick:
+    if options.quick or options.only:
         return 0
     REPORT.write_text(text)
+    DRAWING.write_text(drawing)
     return 1 if misses else 0
 
 

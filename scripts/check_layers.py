@@ -17,7 +17,9 @@ MAY_INCLUDE = {
     "core": {"base"},
     "lattice": {"base"},
     "laws": {"base", "core", "lattice"},
-    "cli": {"base", "core", "lattice", "laws"},
+    "store": {"base", "core"},
+    "engine": {"base", "core", "store"},
+    "cli": {"base", "core", "lattice", "laws", "store", "engine"},
 }
 SHARED_NAMES = {"README.md", "meson.build"}
 

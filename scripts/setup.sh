@@ -8,6 +8,7 @@ packages=(
     build-essential meson ninja-build pkg-config   # build
     libcmocka-dev                                  # the unit tests are built with everything else
     libssl-dev                                     # SHA-256 (libcrypto)
+    libxxhash-dev                                  # checks, and the index's hash
 )
 case ${1:-all} in
 build) ;;
@@ -16,6 +17,7 @@ all)
         python3 python3-pytest locales             # tests
         clang clang-format libclang-rt-14-dev      # fuzzers, formatting
         frama-c-base why3 z3 cvc4 spin             # proof
+        librocksdb-dev liblmdb-dev libsqlite3-dev  # the peers of the benchmarks
     )
     ;;
 *)
@@ -28,8 +30,9 @@ if ! command -v dpkg-query >/dev/null; then
     # Not Debian: say what is needed and let the build name what it does not find.
     [ -n "${ONCE_SETUP_QUIET:-}" ] || cat >&2 <<'TEXT'
 setup: this is not Debian, so nothing is installed here. Once needs:
-  to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto)
+  to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto), xxHash >= 0.8
   to test:   cmocka, Python 3 with pytest, clang with libFuzzer, clang-format 14
+  to bench:  RocksDB, LMDB, SQLite
   to prove:  Frama-C 25 with WP, why3, Z3, CVC4, Spin
 Set ONCE_SETUP_QUIET=1 to silence this.
 TEXT

@@ -42,7 +42,18 @@ extern "C" {
     X(ERR_JSON_NUMBER, -16, "a JSON number would lose digits")                                     \
     X(ERR_JSON_DUPLICATE, -17, "a JSON object names the same member twice")                        \
     X(ERR_TYPE, -18, "the two states are of different types")                                      \
-    X(ERR_OVERFLOW, -19, "a number would overflow")
+    X(ERR_OVERFLOW, -19, "a number would overflow")                                                \
+    X(ERR_IO, -20, "the disk failed")                                                              \
+    X(ERR_SPACE, -21, "the disk, or the store's bound on it, is full")                             \
+    X(ERR_KEYS, -22, "the store holds as many keys as its bound allows")                           \
+    X(ERR_LOCKED, -23, "another process owns the store")                                           \
+    X(ERR_VERSION, -24, "the store was written in a format this version does not know")            \
+    X(ERR_STOPPED, -25, "the store has stopped: a write failed; open it again")                    \
+    X(ERR_NO_STORE, -26, "there is no store here")                                                 \
+    X(ERR_TOO_LARGE, -27, "the record is larger than a segment of this store")                     \
+    X(ERR_CLOSED, -28, "the store is being closed")                                                \
+    X(ERR_UNSUPPORTED, -29, "this store cannot do that")                                           \
+    X(ERR_PERMISSION, -30, "the system does not allow it")
 
 enum once_err {
 #define ONCE_ERR_ENUM(name, number, text) ONCE_##name = (number),

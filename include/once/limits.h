@@ -38,6 +38,23 @@
 #define ONCE_BUCKET_COUNT_MAX 9223372036854775807ULL /* what a signed 64-bit reader keeps */
 #define ONCE_MACHINE_STATES_MAX 64                   /* states of one declared machine */
 
+/* The embedded engine. */
+#define ONCE_BLOCK_SIZE 4096                /* writes begin and end at multiples of it */
+#define ONCE_SEGMENT_SIZE_DEFAULT (1 << 25) /* 32 MiB */
+#define ONCE_SEGMENT_SIZE_MIN (1 << 15)     /* 32 KiB: for tests */
+#define ONCE_SEGMENT_SIZE_MAX (1 << 30)     /* 1 GiB */
+#define ONCE_SEGMENTS_MAX (1 << 19)         /* segments of one store */
+#define ONCE_KEYS_MAX (1ULL << 32)          /* keys of one store; options may say less */
+#define ONCE_BATCH_SIZE_MAX (1 << 20)       /* a batch is closed when it is this large */
+#define ONCE_BATCHES_IN_FLIGHT_MAX 4        /* durable writes under way at once */
+#define ONCE_INTERVAL_MS_DEFAULT 100LL      /* durability "interval" */
+#define ONCE_INTERVAL_MS_MAX 60000LL        /* 1 min */
+#define ONCE_SUBMITTED_MAX (1 << 20)        /* operations submitted and not answered yet */
+#define ONCE_LIST_COUNT_MAX 1000            /* operations in one page of a list */
+#define ONCE_OPEN_FILES_MAX 128             /* segments kept open for reading */
+#define ONCE_RESULT_RESERVED 1024           /* bytes of result that fit even on a full disk */
+#define ONCE_MESSAGE_SIZE 1024              /* a message about a store, with its NUL */
+
 /* Mergeable types. */
 #define ONCE_LATTICE_SIZE_MAX (1 << 28)    /* one encoded state */
 #define ONCE_LATTICE_ENTRIES_MAX (1 << 24) /* entries of one collection */

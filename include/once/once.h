@@ -11,6 +11,7 @@
 #include <once/key.h>
 #include <once/lattice.h>
 #include <once/limits.h>
+#include <once/store.h>
 #include <once/verdict.h>
 
 #endif

@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_command *const commands[] = {&cli_key, &cli_laws, &cli_sim};
+static const struct cli_command *const commands[] = {&cli_key,   &cli_laws,    &cli_sim,
+                                                     &cli_check, &cli_inspect, &cli_backup};
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]), MESSAGE_SIZE = 4096 };
 

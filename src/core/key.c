@@ -212,7 +212,9 @@ once_ms once_key_birth_ms(struct once_bytes key)
 {
     struct once__uuid uuid;
 
-    if (!key.data || once__uuid_parse(key, &uuid) != ONCE_OK)
+    /* The version digit first: every begin asks, and most keys have no birth. */
+    if (!key.data || key.size != ONCE__UUID_TEXT_SIZE || key.data[14] != '7' ||
+        once__uuid_parse(key, &uuid) != ONCE_OK)
         return ONCE_BIRTH_NONE;
     return once__uuid_birth_ms(&uuid);
 }

@@ -11,7 +11,7 @@
 
 #include <once/once.h>
 
-enum { CONFORMANCE_BYTES_MAX = 128 };
+enum { CONFORMANCE_BYTES_MAX = 128, CONFORMANCE_THREADS_MAX = 64 };
 
 /* A call, in the words of the protocols. Text fields are NUL-terminated; NULL is "not given". */
 struct conformance_call {
@@ -53,6 +53,9 @@ struct conformance_answer {
  * NOTFOUND. */
 struct conformance_adapter {
     const char *name;
+    /* So many threads play each scenario at the same time on one store, each in namespaces of its
+     * own, step by step together: the clock is one. 0 is 1. At most CONFORMANCE_THREADS_MAX. */
+    unsigned threads;
     /* A new, empty store whose clock reads start_ms. NULL on failure. */
     void *(*open)(once_ms start_ms);
     void (*close)(void *store);

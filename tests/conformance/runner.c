@@ -4,7 +4,10 @@
  */
 #include "conformance/scenario.h"
 
+#include "base/assert.h"
+
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +15,25 @@
 /* 2026-01-01T00:00:00Z: the scenarios' UUIDv7 keys are made for this clock. */
 static const once_ms START_MS = 1767225600000LL;
 
-struct play {
+/* A scenario on one store. */
+struct stage {
     const struct conformance_adapter *adapter;
-    void *store;
+    const struct scenario *scenario;
+    bool restarts;
+    void *store;               /* changed by the first player alone, while the others wait */
+    pthread_barrier_t barrier; /* of all players */
+};
+
+/* Who plays it: one thread. */
+struct play {
+    struct stage *stage;
+    unsigned player;
     uint64_t fences[FENCE_NAME_COUNT];
-    const char *scenario;
     int step_index;
     int failures;
 };
+
+enum { NAMESPACE_SIZE = 96 }; /* some scenarios ask for a namespace that is too long */
 
 static const char *kind_name(enum step_kind kind)
 {
@@ -35,17 +49,34 @@ complain(struct play *play, const struct step *step, const char *format, ...)
     va_list args;
 
     play->failures++;
-    printf("# %s, step %d (%s): ", play->scenario, play->step_index, kind_name(step->kind));
+    flockfile(stdout);
+    printf("# %s, step %d (%s): ", play->stage->scenario->name, play->step_index,
+           kind_name(step->kind));
+    if (play->stage->adapter->threads > 1)
+        printf("thread %u: ", play->player);
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
     putchar('\n');
+    funlockfile(stdout);
 }
 
-static struct conformance_call call_of(const struct play *play, const struct step *step)
+/* Players of one store stay out of each other's way. No namespace stays none. */
+static const char *namespace_of(const struct play *play, const struct step *step, char *space)
+{
+    const char *ns = step->ns ? step->ns : "pay";
+
+    if (play->stage->adapter->threads <= 1 || ns[0] == '\0')
+        return ns;
+    snprintf(space, NAMESPACE_SIZE, "%u.%s", play->player, ns);
+    return space;
+}
+
+static struct conformance_call call_of(const struct play *play, const struct step *step,
+                                       char *space)
 {
     struct conformance_call call = {
-        .ns = step->ns ? step->ns : "pay",
+        .ns = namespace_of(play, step, space),
         .key = step->key ? step->key : "k",
         .fingerprint = step->fp,
         .owner = step->owner,
@@ -68,36 +99,39 @@ static struct conformance_call call_of(const struct play *play, const struct ste
 
 static void perform(struct play *play, const struct step *step, struct conformance_answer *answer)
 {
-    const struct conformance_adapter *adapter = play->adapter;
-    struct conformance_call call = call_of(play, step);
+    const struct conformance_adapter *adapter = play->stage->adapter;
+    void *store = play->stage->store;
+    char space[NAMESPACE_SIZE];
+    struct conformance_call call = call_of(play, step, space);
 
     switch (step->kind) {
     case STEP_BEGIN:
-        adapter->begin(play->store, &call, answer);
+        adapter->begin(store, &call, answer);
         break;
     case STEP_COMPLETE:
-        adapter->complete(play->store, &call, answer);
+        adapter->complete(store, &call, answer);
         break;
     case STEP_FAIL:
-        adapter->fail(play->store, &call, answer);
+        adapter->fail(store, &call, answer);
         break;
     case STEP_CHECKPOINT:
-        adapter->checkpoint(play->store, &call, answer);
+        adapter->checkpoint(store, &call, answer);
         break;
     case STEP_RENEW:
-        adapter->renew(play->store, &call, answer);
+        adapter->renew(store, &call, answer);
         break;
     case STEP_RESOLVE:
-        adapter->resolve(play->store, &call, answer);
+        adapter->resolve(store, &call, answer);
         break;
     case STEP_FORGET:
-        adapter->forget(play->store, &call, answer);
+        adapter->forget(store, &call, answer);
         break;
     case STEP_GET:
-        adapter->get(play->store, &call, answer);
+        adapter->get(store, &call, answer);
         break;
     case STEP_ADVANCE:
-        adapter->advance(play->store, step->by_ms);
+        if (play->player == 0)
+            adapter->advance(store, step->by_ms);
         break;
     case STEP_END:
         break;
@@ -190,35 +224,75 @@ static void compare(struct play *play, const struct step *step,
     compare_fences(play, step, answer->fence);
 }
 
-static int play_scenario(const struct conformance_adapter *adapter, const struct scenario *scenario,
-                         bool restarts)
+/* Waits for the other players; then the first one restarts the store, if this play does. */
+static void end_step(struct play *play)
 {
-    struct play play = {.adapter = adapter, .scenario = scenario->name};
+    struct stage *stage = play->stage;
 
-    play.fences[NEVER_GIVEN] = ONCE_FENCE_MAX;
-    play.store = adapter->open(START_MS);
-    if (!play.store) {
-        printf("# %s: the store does not open\n", scenario->name);
-        return 1;
+    pthread_barrier_wait(&stage->barrier);
+    if (!stage->restarts)
+        return;
+    if (play->player == 0)
+        stage->store = stage->adapter->restart(stage->store);
+    pthread_barrier_wait(&stage->barrier);
+    if (!stage->store) {
+        printf("# %s: the store does not restart\n", stage->scenario->name);
+        play->failures++;
     }
-    for (const struct step *step = scenario->steps; step->kind != STEP_END; step++) {
+}
+
+static void *play_steps(void *self)
+{
+    struct play *play = self;
+
+    play->fences[NEVER_GIVEN] = ONCE_FENCE_MAX;
+    for (const struct step *step = play->stage->scenario->steps; step->kind != STEP_END; step++) {
         struct conformance_answer answer;
 
         memset(&answer, 0xa5, sizeof(answer)); /* an adapter that forgets to answer is seen */
-        perform(&play, step, &answer);
+        perform(play, step, &answer);
         if (step->kind != STEP_ADVANCE)
-            compare(&play, step, &answer);
-        play.step_index++;
-        if (restarts) {
-            play.store = adapter->restart(play.store);
-            if (!play.store) {
-                printf("# %s: the store does not restart\n", scenario->name);
-                return play.failures + 1;
-            }
-        }
+            compare(play, step, &answer);
+        play->step_index++;
+        end_step(play);
+        if (!play->stage->store)
+            break;
     }
-    adapter->close(play.store);
-    return play.failures;
+    return NULL;
+}
+
+static int play_scenario(const struct conformance_adapter *adapter, const struct scenario *scenario,
+                         bool restarts)
+{
+    struct stage stage = {.adapter = adapter, .scenario = scenario, .restarts = restarts};
+    struct play plays[CONFORMANCE_THREADS_MAX] = {{.stage = NULL}};
+    pthread_t threads[CONFORMANCE_THREADS_MAX];
+    unsigned count = adapter->threads > 0 ? adapter->threads : 1;
+    int failures = 0;
+
+    ONCE_ASSERT(count <= CONFORMANCE_THREADS_MAX);
+    stage.store = adapter->open(START_MS);
+    if (!stage.store) {
+        printf("# %s: the store does not open\n", scenario->name);
+        return 1;
+    }
+    ONCE_ASSERT(pthread_barrier_init(&stage.barrier, NULL, count) == 0);
+    for (unsigned i = 0; i < count; i++) {
+        plays[i].stage = &stage;
+        plays[i].player = i;
+        if (i > 0)
+            ONCE_ASSERT(pthread_create(&threads[i], NULL, play_steps, &plays[i]) == 0);
+    }
+    play_steps(&plays[0]);
+    for (unsigned i = 0; i < count; i++) {
+        if (i > 0)
+            ONCE_ASSERT(pthread_join(threads[i], NULL) == 0);
+        failures += plays[i].failures;
+    }
+    pthread_barrier_destroy(&stage.barrier);
+    if (stage.store)
+        adapter->close(stage.store);
+    return failures;
 }
 
 int conformance_run(const struct conformance_adapter *adapter, const char *filter)

@@ -92,7 +92,7 @@ def test_c_examples(page, installed, tmp_path):
         program = tmp_path / f"example{number}"
         subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", program, source,
                         *flags, f"-Wl,-rpath,{installed.lib}"], check=True)
-        done = subprocess.run([program], text=True, capture_output=True, check=True)
+        done = subprocess.run([program], cwd=tmp_path, text=True, capture_output=True, check=True)
         for line in re.findall(r"prints: (.*?)(?: \*/)?$", block, re.MULTILINE):
             assert line.strip() in done.stdout
 

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A store: where operations are kept. It makes every decision durable before it tells it.
+ *
+ *     once_begin     EXECUTE: do the work, then once_complete. REPLAY: here is the first answer.
+ *     once_complete  from now on every begin of this key is a REPLAY, until the answer expires.
+ *
+ * Calls come in three forms, all of one operation, `struct once_op`:
+ *
+ *     once_begin, once_complete, …   blocking, one operation
+ *     once_call                      blocking, many operations that share their durable writes
+ *     once_submit                    a callback for each operation; the call itself does not wait
+ *
+ * A store is safe from many threads; calls that come at the same time share durable writes. One
+ * process owns a directory at a time. After fork() only the parent may use the store.
+ */
+#ifndef ONCE_STORE_H
+#define ONCE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <once/bytes.h>
+#include <once/err.h>
+#include <once/fingerprint.h>
+#include <once/limits.h>
+#include <once/verdict.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct once_store;
+
+/* When an answer is told. Named by what a power cut takes back. */
+enum once_durability {
+    ONCE_LOSES_NOTHING = 0, /* "always": after it is durable. The default */
+    ONCE_LOSES_INTERVAL =
+        1,                  /* "interval": at once; a power cut or a kill loses the last interval */
+    ONCE_LOSES_UNSYNCED = 2 /* "none": at once; written soon, never synced: a kill loses the last
+                             * moments, a power cut what the system had not written by itself */
+};
+
+/* How to open a store. All zero is a good choice for each. */
+struct once_options {
+    enum once_durability durability;
+    once_ms interval_ms;    /* of ONCE_LOSES_INTERVAL; 0 is ONCE_INTERVAL_MS_DEFAULT */
+    uint64_t disk_size_max; /* bytes that the store may take on disk; 0 is as many as there are */
+    uint64_t keys_max;      /* keys that the store may hold; 0 is ONCE_KEYS_MAX */
+    uint32_t segment_size;  /* of a store that is made now; 0 is ONCE_SEGMENT_SIZE_DEFAULT */
+    bool must_exist;        /* do not make a store where there is none: ONCE_ERR_NO_STORE */
+};
+
+/* What went wrong, for a person: what, where, and what to do next. */
+struct once_message {
+    char text[ONCE_MESSAGE_SIZE];
+};
+
+/* Opens the store in this directory, which is made if it is not there (mode 0700), together with
+ * its parent's. Reads what it needs to answer, cuts a torn tail, and starts the store's threads.
+ *
+ * ONCE_ERR_INVALID (an option), ONCE_ERR_LOCKED, ONCE_ERR_NO_STORE, ONCE_ERR_VERSION,
+ * ONCE_ERR_DAMAGED (`once check` says more), ONCE_ERR_SPACE, ONCE_ERR_IO, ONCE_ERR_PERMISSION,
+ * ONCE_ERR_KEYS, ONCE_ERR_MEMORY, ONCE_ERR_CLOCK, ONCE_ERR_RANDOM. ret_message (may be NULL) is
+ * written on failure only. options may be NULL. */
+ONCE_API ONCE_MUST_CHECK int once_open(const char *folder, const struct once_options *options,
+                                       struct once_store **ret_store,
+                                       struct once_message *ret_message);
+
+/* Answers what was submitted, makes everything durable, and frees the store. No other call may be
+ * under way or follow. Accepts NULL. Returns ONCE_OK, or ONCE_ERR_STOPPED when not everything could
+ * be made durable (which then was told to nobody, unless durability said so); the store is freed
+ * either way. */
+ONCE_API int once_close(struct once_store *store);
+
+/* ---- Operations ------------------------------------------------------------------------------ */
+
+enum once_call_kind {
+    ONCE_CALL_BEGIN = 0,
+    ONCE_CALL_COMPLETE = 1,
+    ONCE_CALL_FAIL = 2,
+    ONCE_CALL_CHECKPOINT = 3,
+    ONCE_CALL_RENEW = 4,
+    ONCE_CALL_RESOLVE = 5,
+    ONCE_CALL_FORGET = 6,
+    ONCE_CALL_GET = 7
+};
+
+/* An answer. err is ONCE_OK, or why nothing was decided (what then says which argument it was);
+ * after ONCE_ERR_IO or ONCE_ERR_STOPPED nobody knows whether the call was kept: open the store
+ * again and repeat it.
+ *
+ * The word, and with it only what belongs to it:
+ *     EXECUTE, DOUBT   fence, attempt, point, data
+ *     REPLAY           code, result
+ *     BUSY             retry_ms
+ *     OK of get        everything; state tells which (result of a FAILED one is its reason)
+ * The rest is zero: a MISMATCH reveals nothing of the other request. */
+struct once_reply {
+    int err;
+    enum once_word word;
+    const char *what; /* static text, with some errors; else NULL */
+    uint64_t fence;
+    uint32_t attempt;
+    int32_t code;
+    once_ms retry_ms;
+    struct once_bytes point; /* these belong to the reply */
+    struct once_bytes data;
+    struct once_bytes result;
+    /* get only */
+    enum once_state state;
+    once_ms created_ms;
+    once_ms lease_end_ms;
+    once_ms retention_ms;
+    once_ms expires_ms;
+    struct once_bytes owner;
+    struct once_fingerprint fingerprint;
+
+    void *memory; /* behind the bytes; once_reply_release frees it */
+};
+
+/* Frees what the reply holds; it is all zero then. Accepts NULL and a reply that holds nothing. */
+ONCE_API void once_reply_release(struct once_reply *reply);
+
+/* One call. All zero but what the call needs; bytes are borrowed until the answer is there. */
+struct once_op {
+    enum once_call_kind call;
+    struct once_bytes ns;
+    struct once_bytes key;
+
+    /* begin */
+    struct once_bytes fingerprint; /* of the request: once_fingerprint_from_bytes; empty is none */
+    struct once_bytes owner;       /* names this attempt: the same owner gets the same EXECUTE */
+    once_ms ttl_ms;                /* how long the answer is kept; 0 is 24 h */
+    once_ms lease_ms;              /* 0 is 30 s; renew: the new lease, and 0 gives it up */
+    enum once_on_doubt on_doubt;
+
+    /* the fence that EXECUTE gave; resolve, forget: 0 is "whichever it is" */
+    uint64_t fence;
+
+    /* complete; resolve when done; fail: result is the reason */
+    bool done;
+    int32_t code;
+    struct once_bytes result;
+
+    /* checkpoint */
+    struct once_bytes point;
+    struct once_bytes data;
+    bool follows;            /* after is given */
+    struct once_bytes after; /* the point that this one follows; empty is the beginning */
+
+    /* The answer. Written whole; release it. */
+    struct once_reply reply;
+
+    /* once_submit: called when reply is there, on a thread of the store, one at a time and in the
+     * order in which decisions became durable. It may submit more; it may not call once_call, once_close
+     * or any blocking form. The op is the caller's again from here on. */
+    void (*told)(struct once_op *op);
+    void *user;
+
+    /* The store's, from the call to the answer. */
+    struct {
+        struct once_op *next;
+        uint64_t position;
+        uint64_t hash;
+        struct once_fingerprint fingerprint;
+        once_ms birth_ms;
+    } inner;
+};
+
+/* Decides all of them in order, and returns when every answer may be told. Each op has its own
+ * reply.err; the result is ONCE_OK when all have ONCE_OK, else the first other. */
+ONCE_API int once_call(struct once_store *store, struct once_op *ops, size_t count);
+
+/* Takes the operation; told is called once, later, never inside of this call. ONCE_ERR_INVALID (no
+ * told), ONCE_ERR_FULL (ONCE_SUBMITTED_MAX are waiting), ONCE_ERR_CLOSED: not taken, told is not
+ * called. Every other error is the reply's. */
+ONCE_API ONCE_MUST_CHECK int once_submit(struct once_store *store, struct once_op *op);
+
+/* The name of an operation. */
+struct once_name {
+    struct once_bytes ns;
+    struct once_bytes key;
+};
+
+/* {ns, key} of two C strings. */
+ONCE_API struct once_name once_name_of(const char *ns, const char *key);
+
+/* What a begin may say besides its name. All zero is a good choice for each. */
+struct once_begin_options {
+    struct once_bytes fingerprint;
+    struct once_bytes owner;
+    once_ms ttl_ms;
+    once_ms lease_ms;
+    enum once_on_doubt on_doubt;
+};
+
+/* The blocking calls. Each returns reply.err and writes the whole reply, also on failure; release
+ * it. The words are those of verdict.h.
+ *
+ * begin: EXECUTE, REPLAY, BUSY, MISMATCH, DOUBT or TOO_OLD. options may be NULL. */
+ONCE_API int once_begin(struct once_store *store, struct once_name name,
+                        const struct once_begin_options *options, struct once_reply *ret_reply);
+
+/* OK, STALE, NOTFOUND; MISMATCH when the same attempt has ended with another answer. */
+ONCE_API int once_complete(struct once_store *store, struct once_name name, uint64_t fence,
+                           int32_t code, struct once_bytes result, struct once_reply *ret_reply);
+
+/* It is known not to have happened. OK, STALE, NOTFOUND. */
+ONCE_API int once_fail(struct once_store *store, struct once_name name, uint64_t fence,
+                       struct once_bytes reason, struct once_reply *ret_reply);
+
+/* The last finished step. after may be NULL: then the last to arrive counts. OK, STALE, NOTFOUND. */
+ONCE_API int once_checkpoint(struct once_store *store, struct once_name name, uint64_t fence,
+                             struct once_bytes point, struct once_bytes data,
+                             const struct once_bytes *after, struct once_reply *ret_reply);
+
+/* A longer lease; 0 gives it up with an unknown outcome. OK, DOUBT, STALE, NOTFOUND. */
+ONCE_API int once_renew(struct once_store *store, struct once_name name, uint64_t fence,
+                        once_ms lease_ms, struct once_reply *ret_reply);
+
+/* Ends a doubt: it happened, with this answer. fence names the doubt that was looked at; 0 is
+ * whichever it is now. OK, BUSY, MISMATCH, STALE, NOTFOUND. */
+ONCE_API int once_resolve_done(struct once_store *store, struct once_name name, uint64_t fence,
+                               int32_t code, struct once_bytes result,
+                               struct once_reply *ret_reply);
+
+/* Ends a doubt: it did not happen, and never will under the fences given so far. */
+ONCE_API int once_resolve_not_done(struct once_store *store, struct once_name name, uint64_t fence,
+                                   struct once_reply *ret_reply);
+
+/* Deletes a record that has ended; with its current fence also a running one (it did not happen).
+ * OK, BUSY, DOUBT, STALE, NOTFOUND. */
+ONCE_API int once_forget(struct once_store *store, struct once_name name, uint64_t fence,
+                         struct once_reply *ret_reply);
+
+/* OK and the whole record, or NOTFOUND. */
+ONCE_API int once_get(struct once_store *store, struct once_name name,
+                      struct once_reply *ret_reply);
+
+/* ---- Looking ---------------------------------------------------------------------------------- */
+
+/* Which operations. All zero, or NULL for the whole, is all of them. */
+struct once_filter {
+    struct once_bytes ns;  /* empty is every namespace */
+    bool by_state;         /* state is given */
+    enum once_state state; /* STARTED, COMPLETED, FAILED or DOUBT */
+};
+
+/* One operation of a list. Bytes are the caller's only inside of each. */
+struct once_item {
+    struct once_bytes ns;
+    struct once_bytes key;
+    enum once_state state;
+    uint64_t fence;
+    uint32_t attempt;
+    int32_t code;
+    once_ms created_ms;
+    once_ms lease_end_ms;
+    once_ms expires_ms;
+    struct once_bytes owner;
+    struct once_bytes point;
+};
+
+/* Calls each for up to count operations (1 to ONCE_LIST_COUNT_MAX) after the cursor, 0 for the
+ * beginning, in an order that means nothing, and gives the cursor to go on with, 0 at the end. A
+ * page may be shorter than count, even empty, before the end. An operation that is there from the
+ * first page to the last is given exactly once. Only durable facts are shown. Listing STARTED or
+ * DOUBT reads only those; other states read every record. ONCE_ERR_INVALID, ONCE_ERR_STOPPED,
+ * ONCE_ERR_DAMAGED, ONCE_ERR_IO, ONCE_ERR_MEMORY. */
+ONCE_API ONCE_MUST_CHECK int once_list(struct once_store *store, const struct once_filter *filter,
+                                       uint64_t cursor, size_t count,
+                                       void (*each)(void *user, const struct once_item *item),
+                                       void *user, uint64_t *ret_cursor);
+
+/* Numbers about a store, since it was opened where they count something. */
+struct once_stats {
+    uint64_t keys;             /* in the index, expired ones that were not retired yet included */
+    uint64_t keys_open;        /* STARTED or DOUBT */
+    uint64_t index_size;       /* bytes of memory of the index */
+    uint64_t disk_size;        /* bytes on disk, spare segments included */
+    uint64_t log_size;         /* bytes of the log in use */
+    uint64_t live_size;        /* bytes of it that are still needed */
+    uint64_t reserved_size;    /* bytes kept free for what was admitted */
+    uint64_t segments;         /* in use */
+    uint64_t segments_spare;   /* ready to be used */
+    uint64_t segments_retired; /* whole segments that expired */
+    uint64_t records_carried;  /* moved to the tail because they outlived their segment */
+    uint64_t calls;            /* operations decided */
+    uint64_t records;          /* records written */
+    uint64_t batches;          /* durable writes */
+    uint64_t batch_size_max;   /* the largest */
+    uint64_t cold_reads;       /* records read from disk */
+    uint64_t last_fence;
+    once_ms now_ms;      /* store time */
+    once_ms recovery_ms; /* how long opening took */
+    uint64_t recovered;  /* records that opening read from the log itself */
+    bool direct;         /* direct writes; else write and fdatasync */
+    bool stopped;        /* a write failed */
+};
+
+ONCE_API void once_stats_get(struct once_store *store, struct once_stats *ret_stats);
+
+/* Copies a store that is in use, by this process or another, or by nobody, into a new directory. What was told
+ * before the call is in the copy. To restore, copy the directory back. ONCE_ERR_INVALID (the target
+ * is there already), ONCE_ERR_NO_STORE, ONCE_ERR_DAMAGED, ONCE_ERR_SPACE, ONCE_ERR_IO, …; ret_message
+ * (may be NULL) is written on failure only. progress (may be NULL) is told bytes done and in all. */
+ONCE_API ONCE_MUST_CHECK int once_backup(const char *folder, const char *target,
+                                         void (*progress)(void *user, uint64_t done, uint64_t all),
+                                         void *user, struct once_message *ret_message);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

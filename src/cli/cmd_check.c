@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `once check`: shows what engine/check.h finds in a store, and asks before it repairs.
+ */
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/echo.h"
+#include "cli/folder.h"
+#include "cli/options.h"
+#include "engine/check.h"
+
+static const char check_help[] =
+    "usage: once check [--dir DIR] [--repair [--yes]] [--json]\n"
+    "\n"
+    "Reads the whole store and verifies it: the store file, every segment, batch and record with\n"
+    "its check, the chain through all of them, the order of time and fences, the sidecars against\n"
+    "the log, the sizes of files. Nobody else may use the store meanwhile; to check one that is "
+    "in\n"
+    "use, check a copy (once backup). Without --repair nothing is changed.\n"
+    "\n"
+    "  --dir DIR  the store's folder (default: $ONCE_DIR, else $XDG_DATA_HOME/once, else\n"
+    "             ~/.local/share/once)\n"
+    "  --repair   say what would be given up, ask, and mend what can be mended; the damaged files\n"
+    "             are kept as FILE.damaged\n"
+    "  --yes      do not ask\n"
+    "  --json     one JSON object for machines, errors too\n"
+    "\n"
+    "exit status: 0 clean, or repaired and clean now; 64 usage; 66 no store; 69 in use by another\n"
+    "process, or a disk failed; 70 damaged; 71 out of memory, or an output that cannot be "
+    "written.\n";
+
+enum option { OPTION_JSON, OPTION_DIR, OPTION_REPAIR, OPTION_YES };
+
+static const struct cli_option check_options[] = {
+    {"--json", NULL, OPTION_JSON},
+    {"--dir", "DIR", OPTION_DIR},
+    {"--repair", NULL, OPTION_REPAIR},
+    {"--yes", NULL, OPTION_YES},
+};
+
+struct check_args {
+    bool json, repair, yes;
+    const char *dir;
+};
+
+static const char *kind_name(enum once__finding_kind kind)
+{
+    static const char *const names[] = {
+        [ONCE__FINDING_STORE] = "store file",  [ONCE__FINDING_SIZE] = "size",
+        [ONCE__FINDING_HEADER] = "header",     [ONCE__FINDING_MISSING] = "missing segment",
+        [ONCE__FINDING_BATCH] = "batches",     [ONCE__FINDING_CHAIN] = "chain",
+        [ONCE__FINDING_ORDER] = "order",       [ONCE__FINDING_LINK] = "link",
+        [ONCE__FINDING_SIDECAR] = "sidecar",   [ONCE__FINDING_TORN] = "torn tail",
+        [ONCE__FINDING_STRAY] = "stray file",  [ONCE__FINDING_LEFTOVER] = "leftover",
+        [ONCE__FINDING_GIVEN_UP] = "given up",
+    };
+
+    return names[kind];
+}
+
+/* {in JSON, for a person} */
+struct remedy_text {
+    const char *name;
+    const char *text;
+};
+
+static struct remedy_text remedy_text(enum once__remedy remedy)
+{
+    static const struct remedy_text texts[] = {
+        [ONCE__REMEDY_NOTHING] = {"nothing", "nothing needs to be done"},
+        [ONCE__REMEDY_NONE] = {"none", "repair cannot mend this: restore a backup"},
+        [ONCE__REMEDY_NEW_STORE] = {"new_store_file",
+                                    "repair writes a new store file; nothing is lost"},
+        [ONCE__REMEDY_SPARE] = {"spare", "repair makes it a spare file; nothing is lost"},
+        [ONCE__REMEDY_EXTEND] = {"extend", "repair extends the file; nothing is lost by that"},
+        [ONCE__REMEDY_NEW_HEADER] = {"new_header",
+                                     "repair writes the header again; nothing is lost by that"},
+        [ONCE__REMEDY_DELETE] = {"delete_sidecar",
+                                 "repair deletes it and the engine makes it again; nothing is "
+                                 "lost"},
+        [ONCE__REMEDY_GIVE_UP] = {"give_up", "repair gives these batches up"},
+        [ONCE__REMEDY_NEW_SEGMENT] = {"new_segment", "repair gives this segment up"},
+    };
+
+    return texts[remedy];
+}
+
+static bool loses(const struct once__finding *finding)
+{
+    return finding->remedy == ONCE__REMEDY_GIVE_UP || finding->remedy == ONCE__REMEDY_NEW_SEGMENT;
+}
+
+static uint64_t lost_count(const struct once__loss *loss)
+{
+    return loss->readable - loss->replaced + loss->unreadable;
+}
+
+/* ---- Text ------------------------------------------------------------------------------------ */
+
+struct showing {
+    const struct check_args *args;
+    const struct once__check *check;
+    bool first; /* in a JSON array */
+    uint64_t lost;
+    bool more;
+    int err;
+};
+
+static void print_name(struct once_bytes name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        if (name.data[i] >= 0x20 && name.data[i] <= 0x7e)
+            putchar(name.data[i]);
+        else
+            printf("\\x%02x", name.data[i]);
+    }
+}
+
+static void print_lost(void *user, const struct once__lost *lost)
+{
+    (void)user;
+    fputs("      ", stdout);
+    print_name(lost->record->ns);
+    putchar(' ');
+    print_name(lost->record->key);
+    printf("  %s%s\n", once_state_name(lost->record->record.state),
+           lost->goes_back ? ", goes back to its record before" : "");
+}
+
+static void print_loss(const struct once__loss *loss)
+{
+    printf("    lost: %" PRIu64 " %s, %s%" PRIu64 " %s", loss->batches,
+           loss->batches == 1 ? "batch" : "batches", loss->more ? "at least " : "",
+           lost_count(loss), lost_count(loss) == 1 && !loss->more ? "operation" : "operations");
+    if (loss->replaced > 0)
+        printf(" (%" PRIu64 " more records are replaced by later ones)", loss->replaced);
+    if (loss->unreadable > 0)
+        printf(" (%" PRIu64 " of them cannot be named)", loss->unreadable);
+    puts(loss->readable > loss->replaced ? ":" : "");
+}
+
+static void print_finding(void *user, const struct once__finding *finding)
+{
+    struct showing *showing = user;
+
+    printf("  %s: %s, %s", once__finding_is_damage(finding) ? "damaged" : "note",
+           cli_echo(finding->file).text, kind_name(finding->kind));
+    if (finding->sequence > 0)
+        printf(", segment %" PRIu64, finding->sequence);
+    printf(", offset %" PRIu64, finding->offset);
+    if (finding->size > 0)
+        printf(", %" PRIu64 " bytes", finding->size);
+    printf("\n    %s\n", finding->what);
+    if (!once__finding_is_damage(finding))
+        return;
+    printf("    %s\n", remedy_text(finding->remedy).text);
+    if (!loses(finding))
+        return;
+    print_loss(&finding->loss);
+    showing->lost += lost_count(&finding->loss);
+    showing->more = showing->more || finding->loss.more;
+    if (showing->err == ONCE_OK)
+        showing->err = once__check_lost(showing->check, finding, print_lost, NULL);
+}
+
+static void print_summary(const char *folder, const struct once__check_summary *summary)
+{
+    printf(
+        "%s: segments %" PRIu64 " to %" PRIu64 " (%" PRIu64 " files, %" PRIu64 " spare), %" PRIu64
+        " batches, %" PRIu64 " records, %" PRIu64 " sidecars, %" PRIu64 " bytes\n",
+        cli_echo(folder).text, summary->oldest, summary->newest, summary->segments, summary->spares,
+        summary->batches, summary->records, summary->sidecars, summary->disk_size);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void print_json_lost(void *user, const struct once__lost *lost)
+{
+    bool *first = user;
+
+    fputs(*first ? "{\"namespace\":" : ",{\"namespace\":", stdout);
+    *first = false;
+    cli_json_string(stdout, lost->record->ns);
+    fputs(",\"key\":", stdout);
+    cli_json_string(stdout, lost->record->key);
+    printf(",\"state\":\"%s\",\"fence\":%" PRIu64 ",\"goes_back\":%s}",
+           once_state_name(lost->record->record.state), lost->record->record.fence,
+           lost->goes_back ? "true" : "false");
+}
+
+static void print_json_finding(void *user, const struct once__finding *finding)
+{
+    struct showing *showing = user;
+    const struct once__loss *loss = &finding->loss;
+    bool first = true;
+
+    fputs(showing->first ? "{\"file\":" : ",{\"file\":", stdout);
+    showing->first = false;
+    cli_json_string(stdout, once_bytes_of(finding->file));
+    printf(",\"kind\":\"%s\",\"damage\":%s,\"segment\":%" PRIu64 ",\"offset\":%" PRIu64
+           ",\"size\":%" PRIu64 ",\"what\":",
+           kind_name(finding->kind), once__finding_is_damage(finding) ? "true" : "false",
+           finding->sequence, finding->offset, finding->size);
+    cli_json_string(stdout, once_bytes_of(finding->what));
+    printf(",\"remedy\":\"%s\"", remedy_text(finding->remedy).name);
+    if (loses(finding)) {
+        printf(",\"lost\":{\"batches\":%" PRIu64 ",\"operations\":%" PRIu64 ",\"at_least\":%s"
+               ",\"replaced\":%" PRIu64 ",\"unnamed\":%" PRIu64 ",\"named\":[",
+               loss->batches, lost_count(loss), loss->more ? "true" : "false", loss->replaced,
+               loss->unreadable);
+        if (showing->err == ONCE_OK)
+            showing->err = once__check_lost(showing->check, finding, print_json_lost, &first);
+        fputs("]}", stdout);
+        showing->lost += lost_count(loss);
+        showing->more = showing->more || loss->more;
+    }
+    putchar('}');
+}
+
+static void print_json_head(const char *folder, const struct once__check_summary *summary)
+{
+    fputs("{\"store\":", stdout);
+    cli_json_string(stdout, once_bytes_of(folder));
+    printf(",\"oldest\":%" PRIu64 ",\"newest\":%" PRIu64 ",\"segments\":%" PRIu64
+           ",\"spares\":%" PRIu64 ",\"batches\":%" PRIu64 ",\"records\":%" PRIu64
+           ",\"sidecars\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"last_fence\":%" PRIu64
+           ",\"now_ms\":%" PRId64 ",\"damages\":%" PRIu64 ",\"findings\":[",
+           summary->oldest, summary->newest, summary->segments, summary->spares, summary->batches,
+           summary->records, summary->sidecars, summary->disk_size, summary->last_fence,
+           summary->now_ms, summary->damages);
+}
+
+/* ---- Repairing ------------------------------------------------------------------------------- */
+
+static void print_step(void *user, const char *text)
+{
+    (void)user;
+    fprintf(stderr, "  %s\n", text);
+}
+
+/* Only a person at a terminal, or --yes, may give operations up. */
+static bool may_repair(const struct check_args *args, const struct showing *showing)
+{
+    char answer[16] = "";
+
+    if (args->yes)
+        return true;
+    fflush(stdout);
+    fprintf(stderr, "Repair, and give up %s%" PRIu64 " operations? [y/N] ",
+            showing->more ? "at least " : "", showing->lost);
+    if (!fgets(answer, sizeof(answer), stdin))
+        return false;
+    return answer[0] == 'y' || answer[0] == 'Y';
+}
+
+/* Mends, and looks whether all is well then. */
+static int repair(const char *folder, struct once__vfs *vfs, struct once__check *check)
+{
+    struct once_message message = {{0}};
+    struct once__check *again = NULL;
+    int status, err = once__check_repair(check, print_step, NULL, &message);
+
+    if (err == ONCE_OK)
+        err = once__check_new(vfs, &again, &message);
+    if (err != ONCE_OK) {
+        (void)cli_message(&cli_check, 0, "%s", message.text);
+        return cli_store_status(err);
+    }
+    status = once__check_summary(again)->damages == 0 ? CLI_OK : CLI_DAMAGED;
+    if (status != CLI_OK)
+        (void)cli_message(&cli_check, status,
+                          "'%s' is still damaged (%" PRIu64 " findings): check it again",
+                          cli_echo(folder).text, once__check_summary(again)->damages);
+    else
+        fprintf(stderr, "%s: repaired, and clean now\n", cli_echo(folder).text);
+    once__check_free(again);
+    return status;
+}
+
+static int decide(const struct check_args *args, const char *folder, struct once__vfs *vfs,
+                  struct once__check *check, const struct showing *showing)
+{
+    const struct once__check_summary *summary = once__check_summary(check);
+
+    if (summary->damages == 0)
+        return CLI_OK;
+    if (!args->repair || summary->repairs == 0)
+        return CLI_DAMAGED;
+    if (!may_repair(args, showing)) {
+        fputs("Nothing was changed.\n", stderr);
+        return CLI_DAMAGED;
+    }
+    return repair(folder, vfs, check);
+}
+
+static int show(const struct check_args *args, const char *folder, struct once__vfs *vfs,
+                struct once__check *check)
+{
+    const struct once__check_summary *summary = once__check_summary(check);
+    struct showing showing = {.args = args, .check = check, .first = true};
+    int status;
+
+    if (args->json)
+        print_json_head(folder, summary);
+    else
+        print_summary(folder, summary);
+    once__check_findings(check, args->json ? print_json_finding : print_finding, &showing);
+    if (!args->json && summary->damages == 0)
+        printf("%s: clean\n", cli_echo(folder).text);
+    if (!args->json && summary->damages > 0 && !args->repair)
+        printf("%s: damaged; once check --repair mends %" PRIu64 " of %" PRIu64 " findings%s\n",
+               cli_echo(folder).text, summary->repairs, summary->damages,
+               showing.lost > 0 || showing.more ? " and gives up what is lost" : "");
+    status = showing.err == ONCE_OK ? decide(args, folder, vfs, check, &showing)
+                                    : cli_store_status(showing.err);
+    if (args->json)
+        printf("],\"repaired\":%s,\"exit_status\":%d}\n",
+               summary->damages > 0 && status == CLI_OK ? "true" : "false", status);
+    return status;
+}
+
+/* ---- Arguments ------------------------------------------------------------------------------- */
+
+static int read_args(int argc, char **argv, struct check_args *ret_args)
+{
+    struct check_args args = {0};
+    struct cli_args reader = {.command = &cli_check,
+                              .options = check_options,
+                              .option_count = sizeof(check_options) / sizeof(check_options[0]),
+                              .argc = argc,
+                              .argv = argv,
+                              .next = 1};
+    const char *value;
+    int got;
+
+    while ((got = cli_args_next(&reader, &value)) != CLI_ARG_END) {
+        if (got == CLI_ARG_WRONG)
+            return CLI_USAGE;
+        if (got == CLI_ARG_VALUE)
+            return cli_usage(&cli_check, "'%s' is no option; the folder goes behind --dir",
+                             cli_echo(value).text);
+        args.json = args.json || got == OPTION_JSON;
+        args.repair = args.repair || got == OPTION_REPAIR;
+        args.yes = args.yes || got == OPTION_YES;
+        if (got == OPTION_DIR)
+            args.dir = value;
+    }
+    if (args.yes && !args.repair)
+        return cli_usage(&cli_check, "--yes answers what --repair asks");
+    if (args.repair && !args.yes && !isatty(STDIN_FILENO))
+        return cli_usage(&cli_check,
+                         "--repair asks before it gives anything up, and there is no terminal: "
+                         "look at what `once check` says, then add --yes");
+    *ret_args = args;
+    return CLI_OK;
+}
+
+static int check_run(int argc, char **argv)
+{
+    struct check_args args = {0};
+    struct once_message message = {{0}};
+    struct once__check *check = NULL;
+    struct once__vfs *vfs = NULL;
+    char *folder = NULL;
+    int err, status = read_args(argc, argv, &args);
+
+    if (status == CLI_OK)
+        status = cli_folder(&cli_check, args.dir, &folder);
+    if (status == CLI_OK)
+        status = cli_folder_take(&cli_check, folder, &vfs);
+    if (status == CLI_OK) {
+        err = once__check_new(vfs, &check, &message);
+        status = err == ONCE_OK ? show(&args, folder, vfs, check)
+                                : cli_store_error(&cli_check, err, &message);
+    }
+    once__check_free(check);
+    if (vfs)
+        vfs->ops->free(vfs);
+    free(folder);
+    return status;
+}
+
+const struct cli_command cli_check = {
+    .name = "check",
+    .summary = "verify a store; repair a damaged one",
+    .help = check_help,
+    .run = check_run,
+};

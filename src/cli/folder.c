@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which folder a command works on, and taking it.
+ */
+#include "cli/folder.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/echo.h"
+#include "engine/format.h"
+
+enum { OWNER_SIZE = 256, TEXT_SIZE = 64 };
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && value[0] ? value : NULL;
+}
+
+int cli_folder(const struct cli_command *command, const char *given, char **ret_folder)
+{
+    const char *data = variable("XDG_DATA_HOME"), *home = variable("HOME");
+    char *folder = NULL;
+    int size = 0;
+
+    if (given && !given[0])
+        return cli_usage(command, "--dir is empty");
+    if (!given)
+        given = variable("ONCE_DIR");
+    if (given)
+        folder = strdup(given);
+    else if (data)
+        size = asprintf(&folder, "%s/once", data);
+    else if (home)
+        size = asprintf(&folder, "%s/.local/share/once", home);
+    else
+        return cli_usage(command, "which folder? Give --dir, or set ONCE_DIR");
+    if (size < 0 || !folder)
+        return cli_error(command, CLI_INTERNAL, "%s", once_err_text(ONCE_ERR_MEMORY));
+    *ret_folder = folder;
+    return CLI_OK;
+}
+
+int cli_store_status(int err)
+{
+    switch (err) {
+    case ONCE_OK:
+        return CLI_OK;
+    case ONCE_ERR_INVALID:
+        return CLI_USAGE;
+    case ONCE_ERR_NO_STORE:
+        return CLI_NOT_FOUND;
+    case ONCE_ERR_DAMAGED:
+        return CLI_DAMAGED;
+    case ONCE_ERR_MEMORY:
+    case ONCE_ERR_RANDOM:
+        return CLI_INTERNAL;
+    default:
+        return CLI_UNAVAILABLE;
+    }
+}
+
+/* Control characters of a file's or an owner's text never reach the terminal. */
+static void clean(char *text)
+{
+    for (; *text; text++) {
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text == 0x7f)
+            *text = ' ';
+    }
+}
+
+int cli_store_error(const struct cli_command *command, int err, const struct once_message *message)
+{
+    struct once_message copy = *message;
+
+    clean(copy.text);
+    return cli_error(command, cli_store_status(err), "%s",
+                     copy.text[0] ? copy.text : once_err_text(err));
+}
+
+/* Is there anything of a store? A folder without must not get a lock file. */
+static int note_store(void *user, const char *name)
+{
+    bool *has_store = user, is_segment;
+    uint32_t slot;
+
+    if (strcmp(name, ONCE__STORE_NAME) == 0 ||
+        (once__name_slot(name, &is_segment, &slot) && is_segment))
+        *has_store = true;
+    return ONCE_OK;
+}
+
+static int take(const struct cli_command *command, const char *folder, struct once__vfs *vfs)
+{
+    char owner[OWNER_SIZE] = "", text[TEXT_SIZE];
+    bool has_store = false;
+    int err = vfs->ops->list(vfs, note_store, &has_store);
+
+    if (err == ONCE_OK && !has_store)
+        return cli_error(command, CLI_NOT_FOUND, "there is no store in '%s'",
+                         cli_echo(folder).text);
+    snprintf(text, sizeof(text), "once %s, process %ld\n", command->name, (long)getpid());
+    if (err == ONCE_OK)
+        err = vfs->ops->lock(vfs, ONCE__LOCK_NAME, text, owner, sizeof(owner));
+    clean(owner);
+    if (err == ONCE_ERR_LOCKED)
+        return cli_error(command, CLI_UNAVAILABLE,
+                         "another process owns the store in '%s': %s; stop it, or check a copy: "
+                         "once backup --dir '%s' COPY",
+                         cli_echo(folder).text, owner[0] ? owner : "unknown",
+                         cli_echo(folder).text);
+    if (err != ONCE_OK)
+        return cli_error(command, cli_store_status(err), "'%s': %s: %s", cli_echo(folder).text,
+                         once_err_text(err), strerror(vfs->system_errno));
+    return CLI_OK;
+}
+
+int cli_folder_take(const struct cli_command *command, const char *folder,
+                    struct once__vfs **ret_vfs)
+{
+    struct once__vfs *vfs = NULL;
+    int error = 0, status;
+    int err = once__vfs_open(folder, false, &vfs, &error);
+
+    if (err == ONCE_ERR_NO_STORE)
+        return cli_error(command, CLI_NOT_FOUND, "there is no store in '%s'",
+                         cli_echo(folder).text);
+    if (err != ONCE_OK)
+        return cli_error(command, cli_store_status(err), "'%s' cannot be opened: %s",
+                         cli_echo(folder).text, strerror(error));
+    status = take(command, folder, vfs);
+    if (status != CLI_OK) {
+        vfs->ops->free(vfs);
+        return status;
+    }
+    *ret_vfs = vfs;
+    return CLI_OK;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who writes, who waits, who is told. Group commit is greedy: whoever waits and finds that a write
+ * may be begun writes what there is, also for the others; nobody waits for a timer. A caller in a blocking call
+ * writes in its own thread, so that a lone caller pays for the disk and nothing else. What was
+ * submitted is written and told by the store's own threads.
+ *
+ * INV-2: a reply is told when everything before its position is durable. INV-8: after a failed
+ * write everybody who waits is told so and nothing else.
+ */
+#include "engine/inner.h"
+
+#include "store/call.h"
+
+static bool told_now(const struct once__engine *engine, uint64_t position)
+{
+    if (engine->options.durability != ONCE_LOSES_NOTHING || ONCE__MUTANT(ACK_BEFORE_SYNC))
+        return true;
+    return position <= engine->log.durable;
+}
+
+static void wake_waiter(struct once__waiter *waiter)
+{
+    if (waiter->woken)
+        return;
+    waiter->woken = true;
+    pthread_cond_signal(&waiter->wake);
+}
+
+/* Wakes all whose position is durable, and one more to write what has gathered meanwhile. */
+void once__commit_after_write(struct once__engine *engine)
+{
+    bool failed = engine->log.failed != ONCE_OK;
+    struct once__waiter *heir = NULL;
+
+    for (struct once__waiter *waiter = engine->waiters; waiter; waiter = waiter->next) {
+        if (failed || waiter->position <= engine->log.durable)
+            wake_waiter(waiter);
+        else if (!waiter->woken)
+            heir = waiter; /* the one that has waited longest */
+    }
+    if (heir && once__log_ready(engine))
+        wake_waiter(heir);
+    if (engine->writers_idle > 0 &&
+        (failed || engine->submitted || engine->cold || once__log_ready(engine)))
+        pthread_cond_signal(&engine->work);
+    if (engine->retiring.phase > ONCE__RETIRE_CARRY)
+        once__keeper_wake(engine);
+}
+
+bool once__commit_write_one(struct once__engine *engine)
+{
+    struct once__write *write = once__log_take(engine);
+    int err;
+
+    if (!write)
+        return false;
+    pthread_mutex_unlock(&engine->lock);
+    err = once__log_write(engine, write);
+    pthread_mutex_lock(&engine->lock);
+    once__log_written(engine, write, err);
+    once__commit_after_write(engine);
+    return true;
+}
+
+static void sleep_until_woken(struct once__engine *engine, uint64_t position)
+{
+    struct once__waiter waiter = {.position = position, .next = engine->waiters};
+    struct once__waiter **link;
+
+    ONCE_ASSERT(!engine->manual); /* by hand nobody else could write: finish the writes first */
+    pthread_cond_init(&waiter.wake, NULL);
+    engine->waiters = &waiter;
+    while (!waiter.woken)
+        pthread_cond_wait(&waiter.wake, &engine->lock);
+    for (link = &engine->waiters; *link != &waiter; link = &(*link)->next)
+        ONCE_ASSERT(*link);
+    *link = waiter.next;
+    pthread_cond_destroy(&waiter.wake);
+}
+
+int once__commit_wait(struct once__engine *engine, uint64_t position)
+{
+    while (engine->log.durable < position) {
+        if (engine->log.failed != ONCE_OK)
+            return ONCE_ERR_IO;
+        if (!once__commit_write_one(engine))
+            sleep_until_woken(engine, position);
+    }
+    return ONCE_OK;
+}
+
+int once__commit_some(struct once__engine *engine)
+{
+    const struct once__log *log = &engine->log;
+    uint64_t before = log->durable;
+
+    while (log->durable == before) {
+        if (log->failed != ONCE_OK)
+            return ONCE_ERR_STOPPED;
+        if (once__log_settled(engine))
+            return ONCE_OK;
+        if (!once__commit_write_one(engine))
+            sleep_until_woken(engine, before + 1);
+    }
+    return ONCE_OK;
+}
+
+void once__commit_nudge(struct once__engine *engine)
+{
+    if (engine->writers_idle > 0)
+        pthread_cond_signal(&engine->work);
+}
+
+void once__commit_submit(struct once__engine *engine, struct once_op *op)
+{
+    op->inner.next = NULL;
+    *engine->submitted_tail = op;
+    engine->submitted_tail = &op->inner.next;
+}
+
+static bool can_tell(const struct once__engine *engine)
+{
+    return engine->submitted && !engine->telling && !engine->crashed &&
+           (engine->log.failed != ONCE_OK || told_now(engine, engine->submitted->inner.position));
+}
+
+/* Takes from the line what may be told, in order. */
+static struct once_op *pop_told(struct once__engine *engine)
+{
+    struct once_op *head = engine->submitted;
+    struct once_op **link = &head;
+    uint32_t count = 0;
+
+    while (*link && (engine->log.failed != ONCE_OK || told_now(engine, (*link)->inner.position))) {
+        struct once_op *op = *link;
+
+        if (op->reply.err == ONCE_OK && !told_now(engine, op->inner.position))
+            once__call_refuse(op, ONCE_ERR_IO, NULL);
+        link = &op->inner.next;
+        count++;
+    }
+    engine->submitted = *link;
+    if (!engine->submitted)
+        engine->submitted_tail = &engine->submitted;
+    *link = NULL;
+    ONCE_ASSERT(engine->submitted_count >= count);
+    engine->submitted_count -= count;
+    return head;
+}
+
+void once__commit_tell(struct once__engine *engine)
+{
+    while (can_tell(engine)) {
+        struct once_op *op = pop_told(engine);
+
+        engine->telling = true;
+        pthread_mutex_unlock(&engine->lock);
+        while (op) {
+            struct once_op *next = op->inner.next; /* after told the op is the caller's */
+
+            op->told(op);
+            op = next;
+        }
+        pthread_mutex_lock(&engine->lock);
+        engine->telling = false;
+    }
+}
+
+/* Decides what had to be read from disk first. */
+static bool decide_cold(struct once__engine *engine)
+{
+    struct once_op *op = engine->cold;
+
+    if (!op)
+        return false;
+    engine->cold = op->inner.next;
+    if (!engine->cold)
+        engine->cold_tail = &engine->cold;
+    once__operate(engine, op, ONCE__COLD_READ);
+    once__commit_submit(engine, op);
+    return true;
+}
+
+static void *writer_main(void *arg)
+{
+    struct once__engine *engine = arg;
+
+    pthread_mutex_lock(&engine->lock);
+    for (;;) {
+        if (can_tell(engine)) {
+            once__commit_tell(engine);
+            continue;
+        }
+        if (engine->options.durability != ONCE_LOSES_INTERVAL && once__commit_write_one(engine))
+            continue;
+        if (decide_cold(engine))
+            continue;
+        if (engine->stop)
+            break;
+        engine->writers_idle++;
+        pthread_cond_wait(&engine->work, &engine->lock);
+        engine->writers_idle--;
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return NULL;
+}
+
+/* Two cover one write with the next; a third tells or reads meanwhile. */
+enum { WRITER_COUNT = 3 };
+_Static_assert(WRITER_COUNT <= ONCE_BATCHES_IN_FLIGHT_MAX, "there is room for them");
+
+int once__commit_start(struct once__engine *engine)
+{
+    while (engine->writer_count < WRITER_COUNT) {
+        if (pthread_create(&engine->writers[engine->writer_count], NULL, writer_main, engine) != 0)
+            return engine->writer_count > 0 ? ONCE_OK : ONCE_ERR_MEMORY;
+        engine->writer_count++;
+    }
+    return ONCE_OK;
+}
+
+void once__commit_stop(struct once__engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->stop = true;
+    pthread_cond_broadcast(&engine->work);
+    pthread_mutex_unlock(&engine->lock);
+    for (uint32_t i = 0; i < engine->writer_count; i++)
+        pthread_join(engine->writers[i], NULL);
+    engine->writer_count = 0;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Space: what was admitted can finish (INV-7). An open operation (STARTED or DOUBT) keeps a reserve: the blocks
+ * that its last record takes if it is written alone, with a result of ONCE_RESULT_RESERVED bytes. The invariant is
+ *
+ *     free >= reserved
+ *
+ * where free counts only space that files already have, so that no other user of the disk can take
+ * it, and counts what may be lost at the end of a segment as lost. What would break it is refused
+ * with ONCE_ERR_SPACE; ending an operation never does, as long as its result is not larger than what was
+ * reserved. One more segment is kept for expiry, which must write before it frees.
+ */
+#include "engine/inner.h"
+
+/* Spares that the keeper makes beyond what is reserved: some in all, and more for each 8. */
+enum { AHEAD_LEAST = 6 };
+
+uint32_t once__reserve_of(const struct once__engine *engine, uint32_t record_size)
+{
+    (void)engine;
+    return once__batch_disk_size(ONCE__BATCH_HEADER_SIZE + record_size + ONCE_RESULT_RESERVED);
+}
+
+static uint64_t payload(const struct once__engine *engine)
+{
+    return engine->segment_size - ONCE__SEGMENT_HEADER_SIZE;
+}
+
+/* What is sure to fit into a whole segment, in pieces up to the largest. */
+static uint64_t usable(const struct once__engine *engine, uint32_t largest)
+{
+    ONCE_ASSERT(largest <= payload(engine));
+    return payload(engine) - largest + ONCE_BLOCK_SIZE;
+}
+
+static uint64_t free_now(const struct once__engine *engine, uint32_t largest, bool with_active)
+{
+    uint64_t left = with_active ? once__log_left(engine) : 0;
+
+    return engine->spare_count * usable(engine, largest) + (left > largest ? left - largest : 0);
+}
+
+uint32_t once__space_spares_needed(const struct once__engine *engine)
+{
+    uint64_t each = usable(engine, engine->reserve_largest);
+    uint64_t spares = (engine->reserved + payload(engine) + each - 1) / each + 1;
+
+    return spares < ONCE_SEGMENTS_MAX ? (uint32_t)spares : ONCE_SEGMENTS_MAX;
+}
+
+bool once__space_short(const struct once__engine *engine)
+{
+    uint32_t needed = once__space_spares_needed(engine);
+
+    return needed > AHEAD_LEAST && engine->spare_count < needed + AHEAD_LEAST + needed / 8;
+}
+
+int once__space_grow(struct once__engine *engine)
+{
+    uint64_t size_max = engine->options.disk_size_max;
+    uint32_t slot;
+    int err;
+
+    if (size_max > 0 && (uint64_t)(engine->file_count + 1) * engine->segment_size > size_max)
+        return ONCE_ERR_SPACE;
+    err = once__segment_new_slot(engine, &slot);
+    if (err != ONCE_OK)
+        return err == ONCE_ERR_FULL ? ONCE_ERR_SPACE : err;
+    err = once__segment_make_file(engine, slot, false);
+    if (err == ONCE_OK)
+        err = engine->vfs->ops->sync_folder(engine->vfs);
+    once__segment_made(engine, slot, err, false);
+    return err;
+}
+
+int once__space_admit(struct once__engine *engine, const struct once__change *change)
+{
+    uint32_t need = once__batch_disk_size(ONCE__BATCH_HEADER_SIZE + change->after.size);
+    uint32_t before = change->had && change->before.open
+                          ? once__reserve_of(engine, change->before.size)
+                          : 0;
+    uint32_t after = change->after.open ? once__reserve_of(engine, change->after.size) : 0;
+    uint32_t largest = after > engine->reserve_largest ? after : engine->reserve_largest;
+    uint64_t wanted = engine->reserved - before + after + need;
+
+    if (after > payload(engine) / 2)
+        return ONCE_ERR_TOO_LARGE;
+    if (after > 0 && before == 0)
+        wanted += payload(engine);
+    while (free_now(engine, largest, need <= largest) < wanted) {
+        int err = once__space_grow(engine);
+
+        if (err != ONCE_OK)
+            return err;
+    }
+    return ONCE_OK;
+}
+
+void once__space_changed(struct once__engine *engine, const struct once__change *change)
+{
+    if (change->had && change->before.open) {
+        uint32_t before = once__reserve_of(engine, change->before.size);
+
+        ONCE_ASSERT(engine->reserved >= before);
+        engine->reserved -= before;
+    }
+    if (change->after.open) {
+        uint32_t after = once__reserve_of(engine, change->after.size);
+
+        engine->reserved += after;
+        if (after > engine->reserve_largest)
+            engine->reserve_largest = after;
+        /* Before a caller has to make a file itself. */
+        if (!engine->chore && !engine->no_spare && once__space_short(engine))
+            once__keeper_wake(engine);
+    }
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checking, deciding and telling a call. Owns no state; keeps no invariant of its own, but is the
+ * one place where a host's arguments become what the core decides on.
+ */
+#include "store/call.h"
+
+#include "base/assert.h"
+
+#include <once/key.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+void once__call_refuse(struct once_op *op, int err, const char *what)
+{
+    ONCE_ASSERT(err != ONCE_OK);
+    once_reply_release(&op->reply);
+    op->reply.err = err;
+    op->reply.what = what;
+}
+
+static int check_name(const struct once_op *op, struct once_defect *ret_defect)
+{
+    int err = once_namespace_check(op->ns, ret_defect);
+
+    return err != ONCE_OK ? err : once_key_check(op->key, ret_defect);
+}
+
+static int check_arguments(struct once_op *op, struct once_defect *ret_defect)
+{
+    struct once_answer answer = {.code = op->code, .result = op->result};
+    struct once_step step = {
+        .point = op->point, .data = op->data, .follows = op->follows, .after = op->after};
+
+    switch (op->call) {
+    case ONCE_CALL_BEGIN:
+        op->inner.birth_ms = once_key_birth_ms(op->key);
+        ret_defect->what = "the fingerprint cannot be read";
+        return once_fingerprint_from_bytes(op->fingerprint, &op->inner.fingerprint);
+    case ONCE_CALL_COMPLETE:
+    case ONCE_CALL_RESOLVE:
+        return once__answer_check(&answer, ret_defect);
+    case ONCE_CALL_FAIL:
+        return once__reason_check(op->result, ret_defect);
+    case ONCE_CALL_CHECKPOINT:
+        return once__step_check(&step, ret_defect);
+    case ONCE_CALL_RENEW:
+        return once__lease_check(op->lease_ms, ret_defect);
+    case ONCE_CALL_FORGET:
+    case ONCE_CALL_GET:
+        return ONCE_OK;
+    }
+    ret_defect->what = "there is no such call";
+    return ONCE_ERR_INVALID;
+}
+
+int once__call_check(struct once_op *op)
+{
+    struct once_defect defect = {0, NULL};
+    int err;
+
+    memset(&op->reply, 0, sizeof(op->reply));
+    memset(&op->inner, 0, sizeof(op->inner));
+    err = check_name(op, &defect);
+    if (err == ONCE_OK)
+        err = check_arguments(op, &defect);
+    if (err != ONCE_OK)
+        once__call_refuse(op, err, defect.what);
+    return err;
+}
+
+static int request_of(const struct once_op *op, once_ms now_ms, struct once_request *ret_request,
+                      struct once_defect *ret_defect)
+{
+    *ret_request = (struct once_request){
+        .fingerprint = op->inner.fingerprint,
+        .owner = op->owner,
+        .birth_ms = op->inner.birth_ms,
+        .retention_ms = op->ttl_ms != 0 ? op->ttl_ms : ONCE_RETENTION_MS_DEFAULT,
+        .lease_ms = op->lease_ms != 0 ? op->lease_ms : ONCE_LEASE_MS_DEFAULT,
+        .on_doubt = op->on_doubt,
+    };
+    return once__request_check(ret_request, now_ms, ret_defect);
+}
+
+static struct once_decision look(const struct once_record *record, once_ms now_ms)
+{
+    struct once_decision decision = {.word = ONCE_DONE, .next = *record};
+
+    if (once__state_at(record, now_ms) == ONCE_STATE_ABSENT)
+        decision.word = ONCE_NOTFOUND;
+    return decision;
+}
+
+static struct once_decision decide(const struct once_op *op, const struct once_record *record,
+                                   const struct once_request *request, struct once_moment at)
+{
+    struct once_answer answer = {.code = op->code, .result = op->result};
+    struct once_step step = {
+        .point = op->point, .data = op->data, .follows = op->follows, .after = op->after};
+    struct once_renewal renewal = {.fence = op->fence, .lease_ms = op->lease_ms};
+    struct once_resolution resolution = {.done = op->done, .fence = op->fence, .answer = answer};
+
+    switch (op->call) {
+    case ONCE_CALL_BEGIN:
+        return once__decide_begin(record, request, at);
+    case ONCE_CALL_COMPLETE:
+        return once__decide_complete(record, op->fence, &answer, at.now_ms);
+    case ONCE_CALL_FAIL:
+        return once__decide_fail(record, op->fence, op->result, at.now_ms);
+    case ONCE_CALL_CHECKPOINT:
+        return once__decide_checkpoint(record, op->fence, &step, at.now_ms);
+    case ONCE_CALL_RENEW:
+        return once__decide_renew(record, renewal, at.now_ms);
+    case ONCE_CALL_RESOLVE:
+        return once__decide_resolve(record, &resolution, at);
+    case ONCE_CALL_FORGET:
+        return once__decide_forget(record, op->fence, at.now_ms);
+    case ONCE_CALL_GET:
+        break;
+    }
+    return look(record, at.now_ms);
+}
+
+int once__call_decide(struct once_op *op, const struct once_record *record, struct once_moment at,
+                      struct once_decision *ret_decision)
+{
+    struct once_defect defect = {0, NULL};
+    struct once_request request = {.birth_ms = ONCE_BIRTH_NONE};
+    int err = once__moment_check(at, &defect);
+
+    if (err == ONCE_OK && op->call == ONCE_CALL_BEGIN)
+        err = request_of(op, at.now_ms, &request, &defect);
+    if (err != ONCE_OK) {
+        once__call_refuse(op, err, defect.what);
+        return err;
+    }
+    *ret_decision = decide(op, record, &request, at);
+    return ONCE_OK;
+}
+
+static uint8_t *keep(uint8_t *at, struct once_bytes from, struct once_bytes *ret_bytes)
+{
+    if (from.size == 0) {
+        *ret_bytes = (struct once_bytes){NULL, 0};
+        return at;
+    }
+    memcpy(at, from.data, from.size);
+    *ret_bytes = (struct once_bytes){at, from.size};
+    return at + from.size;
+}
+
+/* Copies what the reply may hold of the record's bytes; empty ones are left out. */
+static int keep_bytes(struct once_reply *reply, struct once_bytes owner, struct once_bytes point,
+                      struct once_bytes data, struct once_bytes result)
+{
+    size_t size = owner.size + point.size + data.size + result.size;
+    uint8_t *at;
+
+    if (size == 0)
+        return ONCE_OK;
+    at = malloc(size);
+    if (!at)
+        return ONCE_ERR_MEMORY;
+    reply->memory = at;
+    at = keep(at, owner, &reply->owner);
+    at = keep(at, point, &reply->point);
+    at = keep(at, data, &reply->data);
+    at = keep(at, result, &reply->result);
+    ONCE_ASSERT(at == (uint8_t *)reply->memory + size);
+    return ONCE_OK;
+}
+
+static void tell_record(struct once_reply *reply, const struct once_record *record, once_ms now_ms)
+{
+    reply->state = once__state_at(record, now_ms);
+    reply->fence = record->fence;
+    reply->attempt = record->attempt;
+    reply->code = record->code;
+    reply->created_ms = record->created_ms;
+    reply->lease_end_ms = record->lease_end_ms;
+    reply->retention_ms = record->retention_ms;
+    reply->expires_ms = record->expires_ms;
+    reply->fingerprint = record->fingerprint;
+}
+
+int once__call_tell(struct once_op *op, const struct once_decision *decision, once_ms now_ms)
+{
+    const struct once_record *next = &decision->next;
+    const struct once_bytes none = {NULL, 0};
+    struct once_reply *reply = &op->reply;
+    int err = ONCE_OK;
+
+    ONCE_ASSERT(reply->memory == NULL);
+    reply->err = ONCE_OK;
+    reply->word = decision->word;
+    reply->retry_ms = decision->retry_ms;
+    if (op->call == ONCE_CALL_GET) {
+        if (decision->word == ONCE_DONE) {
+            tell_record(reply, next, now_ms);
+            err = keep_bytes(reply, next->owner, next->point, next->data, next->result);
+        }
+    } else if (decision->word == ONCE_EXECUTE || decision->word == ONCE_DOUBT) {
+        reply->fence = next->fence;
+        reply->attempt = next->attempt;
+        err = keep_bytes(reply, none, next->point, next->data, none);
+    } else if (decision->word == ONCE_REPLAY) {
+        reply->code = next->code;
+        err = keep_bytes(reply, none, none, none, next->result);
+    }
+    if (err != ONCE_OK)
+        once__call_refuse(op, err, NULL);
+    return err;
+}
+
+static once_ms later(once_ms a, once_ms b)
+{
+    return a > b ? a : b;
+}
+
+once_ms once__call_holds_since(const struct once_op *op, const struct once_record *record,
+                               const struct once_decision *decision, once_ms now_ms)
+{
+    bool ended = record->state == ONCE_STATE_COMPLETED || record->state == ONCE_STATE_FAILED;
+    once_ms since = 0;
+
+    if (decision->word == ONCE_NOTFOUND || decision->word == ONCE_TOO_OLD)
+        since = ended ? record->expires_ms : 0;
+    if (decision->word == ONCE_TOO_OLD) {
+        once_ms ttl_ms = op->ttl_ms != 0 ? op->ttl_ms : ONCE_RETENTION_MS_DEFAULT;
+
+        since = later(since, op->inner.birth_ms + ttl_ms);
+    }
+    if (op->call == ONCE_CALL_GET && record->state == ONCE_STATE_STARTED &&
+        record->lease_end_ms <= now_ms)
+        since = record->lease_end_ms; /* shown as a doubt */
+    ONCE_ASSERT(since <= now_ms);
+    return since;
+}

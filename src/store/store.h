@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store interface: what the embedded engine, and later the shared stores, offer behind
+ * <once/store.h>. Hosts and tools use the public header; this is for who implements a store.
+ */
+#ifndef ONCE_STORE_STORE_H
+#define ONCE_STORE_STORE_H
+
+#include <once/store.h>
+
+struct once__store_ops {
+    /* Decides all in order and returns when all may be told. Arguments were not checked yet. */
+    void (*call)(struct once_store *store, struct once_op *ops, size_t count);
+    int (*submit)(struct once_store *store, struct once_op *op);
+    int (*list)(struct once_store *store, const struct once_filter *filter, uint64_t cursor,
+                size_t count, void (*each)(void *user, const struct once_item *item), void *user,
+                uint64_t *ret_cursor);
+    void (*stats)(struct once_store *store, struct once_stats *ret_stats);
+    int (*close)(struct once_store *store);
+};
+
+/* An implementation puts this first. */
+struct once_store {
+    const struct once__store_ops *ops;
+};
+
+#endif

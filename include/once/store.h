@@ -38,8 +38,8 @@ enum once_durability {
     ONCE_LOSES_NOTHING = 0, /* "always": after it is durable. The default */
     ONCE_LOSES_INTERVAL =
         1,                  /* "interval": at once; a power cut or a kill loses the last interval */
-    ONCE_LOSES_UNSYNCED = 2 /* "none": at once; written soon, never synced: a kill loses the last
-                             * moments, a power cut what the system had not written by itself */
+    ONCE_LOSES_UNSYNCED = 2 /* "none": at once; written soon, synced once a segment: a kill loses
+                             * the last moments, a power cut what the system had not written */
 };
 
 /* How to open a store. All zero is a good choice for each. */

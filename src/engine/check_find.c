@@ -119,48 +119,63 @@ static int adopt(struct once__check *check, struct once__check_segment *segment,
         .chain = first && sequence > 1 ? probe->header.chain : 0,
         .previous_end = sequence == 1 ? 0 : ONCE__SEGMENT_HEADER_SIZE,
         .created_ms = probe->header.now_ms,
-        .salt = once__segment_salt(check->file.secret, sequence)};
+        .salt = once__segment_salt(check->file.secret, sequence),
+        .life = probe->header.life};
     memcpy(segment->header.store_id, check->file.id, ONCE__STORE_ID_SIZE);
     return first ? ONCE_OK : patch_front(segment, probe);
 }
 
-/* Looks for the sequence among the files without a good header. quick looks at the first batch
- * only, unless the header says that it was one. */
+/* A segment that was begun and never became part of the log is discarded by its header alone: its
+ * batches still lie there. Those of the log are known by a later one that knew them to be durable,
+ * or by the segment behind, which repeats the check of the last one. A header that is there and
+ * damaged was never discarded. */
+static bool is_part_of_log(const struct once__check *check,
+                           const struct once__check_segment *segment,
+                           const struct once__probe *probe)
+{
+    const struct once__check_segment *next = check->log_count > 0 ? check->log[check->log_count - 1]
+                                                                  : NULL;
+
+    if (!probe->found || (probe->offset > ONCE__SEGMENT_HEADER_SIZE && probe->header.number < 2))
+        return false;
+    if (segment->header_err == ONCE_ERR_DAMAGED || probe->durable >= probe->header.number)
+        return true;
+    return next && next->first_known && probe->last + 1 == next->header.first_batch &&
+           probe->check == next->header.chain;
+}
+
 int once__check_adopt(struct once__check *check, uint64_t sequence, bool quick,
                       struct once__check_segment **ret_segment)
 {
-    struct once__check_segment *found_segment = NULL;
-    int err = ONCE_OK;
+    size_t count = upper(check, 0);
 
-    if (check->store_bad)
-        sequence = 0; /* without the secret batches cannot be told */
-    for (size_t i = 0; sequence > 0 && !found_segment && i < upper(check, 0); i++) {
+    *ret_segment = NULL;
+    if (check->store_bad) /* without the secret batches cannot be told */
+        return ONCE_OK;
+    for (size_t i = 0; i < count; i++) {
         struct once__check_segment *segment = check->segments[i];
+        struct once__probe probe = {.found = false};
         struct once__file *file = NULL;
-        struct once__probe probe;
-        bool found = false;
+        int err;
 
-        if (segment->rebuilt && segment->header.sequence == sequence)
-            found_segment = segment;
+        if (segment->rebuilt && segment->header.sequence == sequence) {
+            *ret_segment = segment;
+            return ONCE_OK;
+        }
         if (!segment->present || segment->rebuilt)
             continue;
         err = once__check_open(check, segment, ONCE__OPEN_DIRECT, &file);
         if (err == ONCE_OK)
             err = once__check_probe(file, &check->file, sequence,
-                                    quick && segment->header_err != ONCE_ERR_DAMAGED, &found,
-                                    &probe);
+                                    quick && segment->header_err != ONCE_ERR_DAMAGED, &probe);
         once__file_close(file);
-        if (err == ONCE_ERR_IO)
-            err = ONCE_OK; /* nothing of this file can be read */
-        if (err == ONCE_OK && found &&
-            !(probe.offset > ONCE__SEGMENT_HEADER_SIZE && probe.header.number < 2)) {
-            err = adopt(check, segment, sequence, &probe);
-            found_segment = segment;
-        }
-        if (err != ONCE_OK)
+        if (err != ONCE_OK && err != ONCE_ERR_IO) /* else nothing of this file can be read */
             return err;
+        if (err != ONCE_OK || !is_part_of_log(check, segment, &probe))
+            continue;
+        *ret_segment = segment;
+        return adopt(check, segment, sequence, &probe);
     }
-    *ret_segment = found_segment;
     return ONCE_OK;
 }
 

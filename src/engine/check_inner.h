@@ -172,15 +172,17 @@ ONCE_MUST_CHECK int once__check_walk(struct once__check *check, struct once__che
 void once__check_header_block(const struct once__check_segment *segment, uint8_t *ret_block);
 void once__check_patch_block(const struct once__check_segment *segment,
                              const struct once__patch *patch, uint8_t *ret_block);
-/* Where is a batch of this sequence in the file? False when nowhere. first_only looks at the first
- * batch's place alone. */
+/* What a file has of the batches of a segment. quick gives up when the first is not in its place. */
 struct once__probe {
-    uint32_t offset;
+    bool found;
+    uint32_t offset; /* of the first that can be read */
     struct once__batch_header header;
+    uint64_t durable; /* the highest that any of them tells */
+    uint64_t last;    /* number of the last one in the file */
+    uint64_t check;   /* what the batch behind that one repeats */
 };
 ONCE_MUST_CHECK int once__check_probe(struct once__file *file, const struct once__store_file *store,
-                                      uint64_t sequence, bool first_only, bool *ret_found,
-                                      struct once__probe *ret_probe);
+                                      uint64_t sequence, bool quick, struct once__probe *ret_probe);
 /* Reads all that the disk gives; a block that it cannot give is zeros. */
 ONCE_MUST_CHECK int once__check_read(struct once__file *file, uint64_t offset, uint8_t *data,
                                      size_t size);

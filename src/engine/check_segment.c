@@ -478,34 +478,46 @@ int once__check_walk(struct once__check *check, struct once__check_segment *segm
 /* ---- Whose batches are these? ---------------------------------------------------------------- */
 
 int once__check_probe(struct once__file *file, const struct once__store_file *store,
-                      uint64_t sequence, bool first_only, bool *ret_found,
-                      struct once__probe *ret_probe)
+                      uint64_t sequence, bool quick, struct once__probe *ret_probe)
 {
     uint64_t salt = once__segment_salt(store->secret, sequence);
-    uint32_t end = first_only ? ONCE__SEGMENT_HEADER_SIZE + ONCE_BLOCK_SIZE : store->segment_size;
     uint8_t *chunk = aligned(ONCE__CHECK_CHUNK_SIZE);
+    struct once__probe probe = {.found = false};
     int err = chunk ? ONCE_OK : ONCE_ERR_MEMORY;
     uint32_t at = ONCE__SEGMENT_HEADER_SIZE;
-    bool found = false;
 
-    while (err == ONCE_OK && !found && at < end) {
-        size_t want = end - at < ONCE__CHECK_CHUNK_SIZE ? end - at : (size_t)ONCE__CHECK_CHUNK_SIZE;
+    while (err == ONCE_OK && at < store->segment_size &&
+           (probe.found || !quick || at == ONCE__SEGMENT_HEADER_SIZE)) {
+        uint32_t left = store->segment_size - at;
+        size_t want = at == ONCE__SEGMENT_HEADER_SIZE ? (size_t)ONCE_BLOCK_SIZE
+                      : left < ONCE__CHECK_CHUNK_SIZE ? left
+                                                      : (size_t)ONCE__CHECK_CHUNK_SIZE;
 
         err = once__check_read(file, at, chunk, want);
-        for (size_t i = 0; err == ONCE_OK && !found && i < want; i += ONCE_BLOCK_SIZE) {
+        for (size_t i = 0; err == ONCE_OK && i < want; i += ONCE_BLOCK_SIZE) {
+            struct once__batch_header header;
             struct once_defect defect;
             uint64_t check;
 
-            found = once__batch_header_decode((struct once_bytes){chunk + i, want - i}, salt,
-                                              &ret_probe->header, &check, &defect) == ONCE_OK &&
-                    ret_probe->header.sequence == sequence;
-            ret_probe->offset = at + (uint32_t)i;
+            if (once__batch_header_decode((struct once_bytes){chunk + i, want - i}, salt, &header,
+                                          &check, &defect) != ONCE_OK ||
+                header.sequence != sequence)
+                continue;
+            if (!probe.found) {
+                probe.offset = at + (uint32_t)i;
+                probe.header = header;
+                probe.found = true;
+            }
+            if (header.durable > probe.durable)
+                probe.durable = header.durable;
+            probe.last = header.number;
+            probe.check = header.flags & ONCE__BATCH_GIVEN_UP ? header.next_chain : check;
         }
         at += (uint32_t)want;
     }
     free(chunk);
     if (err == ONCE_OK)
-        *ret_found = found;
+        *ret_probe = probe;
     return err;
 }
 

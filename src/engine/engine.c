@@ -271,6 +271,8 @@ static int write_closed(struct once__engine *engine)
 
     if (err == ONCE_OK)
         err = sync_segments(engine);
+    if (err == ONCE_OK)
+        err = once__space_admit_mark(engine);
     if (err == ONCE_OK) {
         engine->log.closing = true;
         err = once__log_mark(engine, &position);
@@ -348,10 +350,6 @@ static int check_options(struct once_options *options, struct once_message *ret_
         return once__message(ONCE_ERR_INVALID, ret_message,
                              "a segment is a power of two from %d to %d bytes",
                              ONCE_SEGMENT_SIZE_MIN, ONCE_SEGMENT_SIZE_MAX);
-    if (options->disk_size_max > 0 && options->disk_size_max / 4 < options->segment_size)
-        return once__message(ONCE_ERR_INVALID, ret_message,
-                             "the store needs space for at least 4 segments of %u bytes",
-                             options->segment_size);
     return ONCE_OK;
 }
 

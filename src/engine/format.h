@@ -42,7 +42,7 @@ enum {
     ONCE__SECRET_SIZE = 192,     /* of the keys' hash: XXH3 with a secret */
     ONCE__STORE_FILE_SIZE = 512, /* one sector: written whole or not at all */
     ONCE__SEGMENT_HEADER_SIZE = ONCE_BLOCK_SIZE,
-    ONCE__BATCH_HEADER_SIZE = 96,
+    ONCE__BATCH_HEADER_SIZE = 104,
     ONCE__RECORD_HEADER_SIZE = 88,
     ONCE__RECORD_ALIGN = 8,
     ONCE__RECORD_SIZE_MIN = 96, /* the shortest name, nothing else */
@@ -97,6 +97,8 @@ struct once__segment_header {
     uint32_t previous_end; /* offset behind the last batch of the segment before; 0 for the first */
     once_ms created_ms;    /* store time */
     uint64_t salt;         /* once__segment_salt: the checks of its batches begin with it */
+    uint64_t life;         /* of its first batch: one of an earlier life that lies there is no part
+                            * of it, though everything else may fit */
 };
 /* The salt of the segment with this sequence number. */
 uint64_t once__segment_salt(const uint8_t secret[ONCE__SECRET_SIZE], uint64_t sequence);
@@ -132,6 +134,10 @@ struct once__batch_header {
     /* GIVEN_UP: what the next batch says as chain; else 0. A GIVEN_UP one has the number of the
      * last batch that it stands for. */
     uint64_t next_chain;
+    /* Random, new each time the store is opened. Else a batch that is written again after a crash
+     * could come out the same as the one that was lost, and what once followed that one would
+     * follow it again, though nobody was told of it and others have been told that it is not there. */
+    uint64_t life;
 };
 /* Writes the header and returns its check, which the next batch repeats. salt is its segment's. */
 uint64_t once__batch_header_encode(const struct once__batch_header *header, uint64_t salt,

@@ -14,10 +14,11 @@
  *      256  248  0              56    8  created, ms      40    8  chain
  *      504    8  check          64    8  salt             48    8  last fence
  *                               72    4  previous end     56    8  oldest
- *                               76  428  0                64    8  now, ms
- *                              504    8  check            72    8  records' checks, folded
- *                              512 3584  0, never read    80    8  next chain
- *                                                         88    8  check
+ *                               76    4  0                64    8  now, ms
+ *                               80    8  life             72    8  records' checks, folded
+ *                               88  416  0                80    8  next chain
+ *                              504    8  check            88    8  life
+ *                              512 3584  0, never read    96    8  check
  *
  * The first two fit one sector, so a power cut leaves the old or the new one. Checks are XXH3-64 of
  * what is before them; that of a batch header is seeded with its segment's salt.
@@ -31,7 +32,7 @@
 #include "engine/little_endian.h"
 #include "engine/mutant.h"
 
-enum { MAGIC_SIZE = 8, SECTOR_SIZE = 512, SECTOR_CHECK = 504, BATCH_CHECK = 88 };
+enum { MAGIC_SIZE = 8, SECTOR_SIZE = 512, SECTOR_CHECK = 504, BATCH_CHECK = 96 };
 
 static const uint8_t store_magic[MAGIC_SIZE] = {'O', 'n', 'c', 'e', 's', 't', 'o', 'r'};
 static const uint8_t segment_magic[MAGIC_SIZE] = {'O', 'n', 'c', 'e', 's', 'e', 'g', 'm'};
@@ -143,6 +144,7 @@ void once__segment_header_encode(const struct once__segment_header *header,
     once__put_le64(b + 56, (uint64_t)header->created_ms);
     once__put_le64(b + 64, header->salt);
     once__put_le32(b + 72, header->previous_end);
+    once__put_le64(b + 80, header->life);
     sector_seal(b);
 }
 
@@ -198,7 +200,8 @@ int once__segment_header_decode(struct once_bytes block, struct once__segment_he
     header.created_ms = (once_ms)once__get_le64(b + 56);
     header.salt = once__get_le64(b + 64);
     header.previous_end = once__get_le32(b + 72);
-    if (!once__all_zero(b + 76, SECTOR_CHECK - 76))
+    header.life = once__get_le64(b + 80);
+    if (!once__all_zero(b + 76, 4) || !once__all_zero(b + 88, SECTOR_CHECK - 88))
         return once__defect(ONCE_ERR_DAMAGED, 76, "the segment header has unknown fields",
                             ret_defect);
     err = check_segment(&header, ret_defect);
@@ -271,6 +274,7 @@ uint64_t once__batch_header_encode(const struct once__batch_header *header, uint
     once__put_le64(b + 64, (uint64_t)header->now_ms);
     once__put_le64(b + 72, header->records);
     once__put_le64(b + 80, header->next_chain);
+    once__put_le64(b + 88, header->life);
     check = batch_check(b, salt);
     once__put_le64(b + BATCH_CHECK, check);
     return check;
@@ -312,6 +316,7 @@ int once__batch_header_decode(struct once_bytes bytes, uint64_t salt,
     header.now_ms = (once_ms)once__get_le64(b + 64);
     header.records = once__get_le64(b + 72);
     header.next_chain = once__get_le64(b + 80);
+    header.life = once__get_le64(b + 88);
     fault = batch_fault(&header, &offset);
     if (fault)
         return once__defect(ONCE_ERR_DAMAGED, offset, fault, ret_defect);

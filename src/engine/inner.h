@@ -57,12 +57,15 @@ struct once__summary {
     uint64_t *replaced; /* a bit for each 8 bytes of the segment: the record there has a successor
                          * in the same segment. Successors in later ones do not count: they may
                          * not be durable when the sidecar is written, and list it themselves */
+    bool gaps;          /* something in the segment was given up: it gets no sidecar, so that every
+                         * opening sees that; see recover_twins.c */
 };
 
 /* A slot: a file, and the segment that it holds now. */
 struct once__segment {
     enum once__segment_state state;
     bool filled;       /* SPARE: written before, so that writing costs no metadata */
+    bool blank;        /* SPARE: found at opening, and never used before */
     bool summarised;   /* SEALED: has its sidecar */
     uint64_t sequence; /* ACTIVE, SEALED */
     uint64_t chain;    /* SEALED: check of its last batch */
@@ -97,6 +100,7 @@ struct once__log {
     uint8_t *images[2];
     uint64_t sequence; /* of the active segment */
     uint64_t salt;     /* of the active segment's checks */
+    uint64_t life;     /* of this opening: in every batch */
     uint64_t oldest;   /* sequence of the oldest segment that is still needed */
 
     /* The open batch: from batch_offset in the active segment. Records end at append_offset. */
@@ -119,7 +123,8 @@ struct once__log {
     struct once__write writes[ONCE__WRITES_MAX];
     uint32_t first, last; /* free-running */
     uint32_t running;
-    int failed; /* an error: nothing more is written or told (INV-8) */
+    uint32_t retries; /* of a mutant */
+    int failed;       /* an error: nothing more is written or told (INV-8) */
 };
 
 /* ---- The engine ------------------------------------------------------------------------------- */
@@ -191,6 +196,7 @@ struct once__engine {
     once_ms flushed_boot_ms; /* INTERVAL: when */
 
     struct once__retiring retiring;
+    bool gaps;             /* some segment has them */
     uint32_t unsummarised; /* sealed segments that shall get a sidecar */
     bool no_spare;         /* a spare could not be made; tried again when the keeper has slept */
     struct once__file *readers[ONCE_OPEN_FILES_MAX]; /* guarded by readers_lock */
@@ -218,9 +224,11 @@ ONCE_MUST_CHECK int once__segment_bind(struct once__engine *engine, uint64_t seq
 ONCE_MUST_CHECK int once__segment_new_slot(struct once__engine *engine, uint32_t *ret_slot);
 /* Takes in a slot that a file has. ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__segment_take_slot(struct once__engine *engine, uint32_t slot);
-/* Makes a file of full size for a BUSY slot; needs no lock. A power cut may take its name back until
- * the folder is synced, which is the caller's. Then once__segment_made, with the lock. */
+/* Makes a file of full size for a BUSY slot, then makes its name durable; neither needs the lock.
+ * once__segment_made, with the lock, is told how it went. ONCE_ERR_STOPPED: a sync failed, and a
+ * later one would prove nothing of the same file (INV-8). */
 ONCE_MUST_CHECK int once__segment_make_file(struct once__engine *engine, uint32_t slot, bool fill);
+ONCE_MUST_CHECK int once__segment_sync_names(struct once__engine *engine);
 void once__segment_made(struct once__engine *engine, uint32_t slot, int err, bool filled);
 /* A spare to write to next, filled if there is one. False when there is none. */
 bool once__segment_find_spare(const struct once__engine *engine, bool filled_only,
@@ -306,6 +314,10 @@ struct once__write *once__log_take(struct once__engine *engine);
 /* Writes it; without the lock. */
 ONCE_MUST_CHECK int once__log_write(struct once__engine *engine, const struct once__write *write);
 void once__log_written(struct once__engine *engine, struct once__write *write, int err);
+/* Without durability: syncs what was written to the active segment. All before it is synced. */
+ONCE_MUST_CHECK int once__log_sync(struct once__engine *engine);
+/* Is a batch open, which will be written anyway? */
+bool once__log_is_open(const struct once__engine *engine);
 /* Nothing is open, queued or under way. */
 bool once__log_settled(const struct once__engine *engine);
 /* Largest record that a segment can hold. */
@@ -325,6 +337,8 @@ struct once__change {
 /* May this change be written? Makes spare segments if it must. ONCE_ERR_SPACE, ONCE_ERR_TOO_LARGE, …*/
 ONCE_MUST_CHECK int once__space_admit(struct once__engine *engine,
                                       const struct once__change *change);
+/* May a batch without records be written? ONCE_ERR_SPACE. */
+ONCE_MUST_CHECK int once__space_admit_mark(struct once__engine *engine);
 /* It was written. */
 void once__space_changed(struct once__engine *engine, const struct once__change *change);
 /* Makes one more spare segment now, under the lock. */

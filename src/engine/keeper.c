@@ -32,7 +32,7 @@ static bool make_spares(struct once__engine *engine)
     for (uint32_t i = 0; i < count; i++)
         errs[i] = once__segment_make_file(engine, slots[i], fill);
     if (count > 0)
-        err = engine->vfs->ops->sync_folder(engine->vfs);
+        err = once__segment_sync_names(engine);
     pthread_mutex_lock(&engine->lock);
     engine->no_spare = count == 0;
     for (uint32_t i = 0; i < count; i++) {

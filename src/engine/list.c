@@ -38,10 +38,34 @@ static void note_item(void *user, uint64_t hash_top, struct once__index_value va
     page->items[page->count++].place = value.place;
 }
 
-/* A copy of the record at a place that was current when the page was made. *ret_memory is NULL when
- * it has been replaced since by an expiry; a newer record of the same name is taken instead. */
-static int fetch(struct once__engine *engine, uint64_t hash, uint64_t place,
-                 struct once__log_record *ret_rec, void **ret_memory)
+/* Where the item's record is now: it may have been replaced or carried since the page was made. The
+ * name is not known without reading, but no other item of the page may have the place. False when
+ * it is gone. */
+static bool find_again(const struct once__engine *engine, struct page *page, size_t at)
+{
+    uint64_t hash = page->items[at].hash;
+    struct once__index_iter iter = {0};
+    struct once__index_value value;
+
+    if (once__index_has(engine->index, hash, page->items[at].place))
+        return true;
+    while (once__index_next(engine->index, hash, &iter, &value)) {
+        bool taken = false;
+
+        for (size_t i = 0; i < page->count && !taken; i++)
+            taken = page->items[i].place == value.place;
+        if (taken)
+            continue;
+        page->items[at].place = value.place;
+        return true;
+    }
+    return false;
+}
+
+/* A copy of the record at a place that is current. *ret_memory is NULL when the place was recycled
+ * while it was read. */
+static int fetch(struct once__engine *engine, uint64_t place, struct once__log_record *ret_rec,
+                 void **ret_memory)
 {
     uint32_t slot = once__place_slot(place), size;
     struct once__segment *segment = engine->segments[slot];
@@ -49,8 +73,6 @@ static int fetch(struct once__engine *engine, uint64_t hash, uint64_t place,
     int err;
 
     *ret_memory = NULL;
-    if (!once__index_has(engine->index, hash, place))
-        return ONCE_OK;
     if (segment->image) {
         const uint8_t *bytes = segment->image + once__place_offset(place);
 
@@ -109,7 +131,9 @@ static int settle_time(struct once__engine *engine, const struct once_record *re
     int err;
 
     if (once__state_at(record, now_ms) != once__state_at(record, engine->log.durable_ms)) {
-        err = once__log_mark(engine, &mark);
+        err = once__space_admit_mark(engine);
+        if (err == ONCE_OK)
+            err = once__log_mark(engine, &mark);
         while (err == ONCE_ERR_FULL) {
             err = once__commit_some(engine);
             if (err == ONCE_OK)
@@ -124,13 +148,16 @@ static int settle_time(struct once__engine *engine, const struct once_record *re
     return ONCE_OK;
 }
 
-static int show(struct once__engine *engine, const struct once_filter *filter, uint64_t hash,
-                uint64_t place, void (*each)(void *user, const struct once_item *item), void *user)
+static int show(struct once__engine *engine, const struct once_filter *filter, struct page *page,
+                size_t at, void (*each)(void *user, const struct once_item *item), void *user)
 {
     struct once__log_record rec;
-    void *memory;
-    once_ms now_ms;
-    int err = fetch(engine, hash, place, &rec, &memory);
+    void *memory = NULL;
+    once_ms now_ms = 0;
+    int err = ONCE_OK;
+
+    while (err == ONCE_OK && !memory && find_again(engine, page, at))
+        err = fetch(engine, page->items[at].place, &rec, &memory);
 
     if (err == ONCE_OK && memory)
         err = settle_time(engine, &rec.record, &now_ms);
@@ -169,7 +196,7 @@ int once__engine_list(struct once_store *store, const struct once_filter *filter
     if (err == ONCE_OK && page.no_memory)
         err = ONCE_ERR_MEMORY;
     for (size_t i = 0; err == ONCE_OK && i < page.count; i++)
-        err = show(engine, filter, page.items[i].hash, page.items[i].place, each, user);
+        err = show(engine, filter, &page, i, each, user);
     pthread_mutex_unlock(&engine->lock);
     free(page.items);
     if (err == ONCE_OK)

@@ -7,8 +7,8 @@
  *     room, add ─▶ open batch ─close─▶ QUEUED ─take─▶ RUNNING ─written─▶ DONE ─▶ durable
  *
  * A segment is begun when a record does not fit into the active one any more. Its header is written
- * through the same queue, and not before everything in the segment before the last is durable: so
- * recovery finds a gap in the last two segments only.
+ * through the same queue, and not before the active one's header is durable, and with it everything
+ * before that: so recovery finds all headers, and a gap in the last two segments only.
  *
  * It does not decide who writes or who waits: commit.c.
  */
@@ -103,6 +103,7 @@ static int close_batch(struct once__engine *engine)
         .now_ms = once__engine_now(engine),
         .flags = log->closing ? ONCE__BATCH_CLOSED : 0,
         .records = log->batch_fold,
+        .life = log->life,
     };
 
     ONCE_ASSERT(open_batch(log));
@@ -150,6 +151,7 @@ static void activate(struct once__engine *engine, uint32_t slot, struct once__fi
         .previous_end = log->batch_offset,
         .created_ms = once__engine_now(engine),
         .salt = once__segment_salt(engine->file.secret, log->sequence + 1),
+        .life = log->life,
     };
 
     sealed->state = ONCE__SEGMENT_SEALED;
@@ -180,6 +182,18 @@ static void activate(struct once__engine *engine, uint32_t slot, struct once__fi
     start_batch(log, ONCE__SEGMENT_HEADER_SIZE);
 }
 
+int once__log_sync(struct once__engine *engine)
+{
+    struct once__log *log = &engine->log;
+
+    if (once__file_sync(active_of(engine)->file) != ONCE_OK) {
+        log->failed = ONCE_ERR_IO;
+        return ONCE_ERR_STOPPED;
+    }
+    log->proved_number = log->durable_number;
+    return ONCE_OK;
+}
+
 /* Seals the active segment and begins the next one. */
 static int roll(struct once__engine *engine)
 {
@@ -190,7 +204,8 @@ static int roll(struct once__engine *engine)
     uint32_t slot;
     int err;
 
-    if (queue_full(log, 1) || log->durable < once__position(engine, log->sequence, 0))
+    if (queue_full(log, 1) ||
+        log->durable < once__position(engine, log->sequence, ONCE__SEGMENT_HEADER_SIZE))
         return ONCE_ERR_FULL;
     if (engine->spare_count == 0) {
         err = once__space_grow(engine);
@@ -199,6 +214,13 @@ static int roll(struct once__engine *engine)
     }
     if (!once__segment_find_spare(engine, false, &slot))
         return ONCE_ERR_SPACE;
+    if (engine->options.durability == ONCE_LOSES_UNSYNCED) {
+        if (log->first != log->last)
+            return ONCE_ERR_FULL;
+        err = once__log_sync(engine);
+        if (err != ONCE_OK)
+            return err;
+    }
     err = once__summary_new(engine, &summary);
     if (err != ONCE_OK)
         return err;
@@ -335,7 +357,7 @@ void once__log_written(struct once__engine *engine, struct once__write *write, i
     ONCE_ASSERT(write->state == ONCE__WRITE_RUNNING);
     ONCE_ASSERT(log->running > 0 && segment->writes > 0);
     log->running--;
-    if (err != ONCE_OK && ONCE__MUTANT(SYNC_RETRIED)) {
+    if (err != ONCE_OK && ONCE__MUTANT(SYNC_RETRIED) && log->retries++ < 5) {
         write->state = ONCE__WRITE_QUEUED;
         return;
     }
@@ -361,6 +383,11 @@ void once__log_written(struct once__engine *engine, struct once__write *write, i
         head->state = ONCE__WRITE_FREE;
         log->first++;
     }
+}
+
+bool once__log_is_open(const struct once__engine *engine)
+{
+    return open_batch(&engine->log);
 }
 
 bool once__log_settled(const struct once__engine *engine)

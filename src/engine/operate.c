@@ -155,7 +155,9 @@ static int settle_unchanged(struct once__engine *engine, struct once_op *op,
             once__position(engine, found->sequence, once__place_offset(found->place)) + 1;
     if (since_ms <= engine->log.durable_ms)
         return ONCE_OK;
-    err = once__log_mark(engine, &mark);
+    err = once__space_admit_mark(engine);
+    if (err == ONCE_OK)
+        err = once__log_mark(engine, &mark);
     if (err == ONCE_OK)
         op->inner.position = mark;
     return err;
@@ -250,10 +252,9 @@ static int decide(struct once__engine *engine, struct once_op *op, const struct 
     return err;
 }
 
-bool once__operate(struct once__engine *engine, struct once_op *op, enum once__cold cold)
+static bool operate(struct once__engine *engine, struct once_op *op, enum once__cold cold)
 {
     ONCE_ASSERT(op->inner.position == 0);
-    engine->counts.calls++;
     for (;;) {
         struct found found;
         uint64_t sequence = engine->log.sequence;
@@ -283,6 +284,14 @@ bool once__operate(struct once__engine *engine, struct once_op *op, enum once__c
             return true;
         }
     }
+}
+
+bool once__operate(struct once__engine *engine, struct once_op *op, enum once__cold cold)
+{
+    bool decided = operate(engine, op, cold);
+
+    engine->counts.calls += decided ? 1 : 0;
+    return decided;
 }
 
 int once__carry(struct once__engine *engine, uint64_t hash, uint64_t place,

@@ -16,6 +16,8 @@
  */
 #include "engine/recovery.h"
 
+#include "base/random.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,21 +69,18 @@ static int discard_newest(struct once__recovery *recovery)
 {
     struct once__engine *engine = recovery->engine;
     struct once__seen *seen = &recovery->seen[recovery->seen_count - 1];
-    void *zeros = aligned_alloc(ONCE_BLOCK_SIZE, ONCE_BLOCK_SIZE);
+    void *zeros = aligned_alloc(ONCE_BLOCK_SIZE, ONCE__SEGMENT_HEADER_SIZE);
     struct once__file *file;
     char name[ONCE__NAME_SIZE];
     int err;
 
     if (!zeros)
         return ONCE_ERR_MEMORY;
-    memset(zeros, 0, ONCE_BLOCK_SIZE);
+    memset(zeros, 0, ONCE__SEGMENT_HEADER_SIZE);
     once__segment_name(seen->slot, name);
     err = engine->vfs->ops->open(engine->vfs, name, ONCE__OPEN_WRITE | ONCE__OPEN_DURABLE, &file);
     if (err == ONCE_OK) {
-        /* The first batch goes before the header: see lost_header. */
-        err = once__file_write(file, ONCE__SEGMENT_HEADER_SIZE, zeros, ONCE_BLOCK_SIZE);
-        if (err == ONCE_OK)
-            err = once__file_write(file, 0, zeros, ONCE__SEGMENT_HEADER_SIZE);
+        err = once__file_write(file, 0, zeros, ONCE__SEGMENT_HEADER_SIZE);
         once__file_close(file);
     }
     free(zeros);
@@ -96,54 +95,17 @@ static int discard_newest(struct once__recovery *recovery)
     return ONCE_OK;
 }
 
-/* A spare that begins with the first batch of the segment after the newest is that segment, and has
- * lost its header. */
-static int lost_header(struct once__recovery *recovery)
-{
-    struct once__engine *engine = recovery->engine;
-    uint64_t sequence = recovery->seen[recovery->seen_count - 1].header.sequence + 1;
-    uint64_t salt = once__segment_salt(engine->file.secret, sequence);
-    int err = ONCE_OK;
-
-    for (uint32_t slot = 0; err == ONCE_OK && slot < engine->segment_count; slot++) {
-        struct once__seen lost = {.slot = slot, .header = {.sequence = sequence}};
-        uint8_t bytes[ONCE__BATCH_HEADER_SIZE];
-        struct once__batch_header batch;
-        struct once_defect defect;
-        uint64_t check;
-        size_t size;
-
-        if (engine->segments[slot]->state != ONCE__SEGMENT_SPARE)
-            continue;
-        err = once__segment_read(engine, slot, ONCE__SEGMENT_HEADER_SIZE, bytes, sizeof(bytes),
-                                 &size);
-        if (err == ONCE_OK && size == sizeof(bytes) &&
-            once__batch_header_decode((struct once_bytes){bytes, size}, salt, &batch, &check,
-                                      &defect) == ONCE_OK &&
-            batch.sequence == sequence)
-            return once__recovery_damaged(recovery, &lost, 0,
-                                          "the header is gone, but its batches are there");
-        once__segment_forget_reader(engine, slot);
-    }
-    return err;
-}
-
-static int find_end(struct once__recovery *recovery)
+/* Reads the segment before the newest. *ret_whole: it goes to where the newest begins. */
+static int scan_previous(struct once__recovery *recovery, bool proved, bool *ret_whole)
 {
     const struct once__seen *newest = &recovery->seen[recovery->seen_count - 1];
     const struct once__seen *before = newest - 1;
     struct once__scan scan;
-    bool proved;
-    int err = once__recovery_scan(recovery, newest, 0, 0, &recovery->tail, &recovery->end);
+    int err;
 
-    if (err != ONCE_OK)
-        return err;
-    recovery->last = recovery->end.last;
-    if (recovery->seen_count < 2 || before->header.sequence + 1 != newest->header.sequence)
-        return ONCE_OK;
-
-    proved = recovery->end.last.durable + 1 >= newest->header.first_batch &&
-             recovery->end.batch_count > 0;
+    if (recovery->end.batch_count > 0 &&
+        recovery->end.last.durable + 1 >= newest->header.first_batch)
+        proved = true;
     err = once__recovery_scan(recovery, before, proved ? newest->header.previous_end : 0,
                               recovery->end.last.durable, &recovery->previous, &scan);
     if (err != ONCE_OK)
@@ -152,14 +114,102 @@ static int find_end(struct once__recovery *recovery)
     if (scan.end > newest->header.previous_end)
         return once__recovery_damaged(recovery, newest, 0,
                                       "it does not begin where the one before ends");
-    if (scan.end == newest->header.previous_end && scan.chain == newest->header.chain) {
-        if (recovery->end.batch_count == 0)
-            recovery->last = scan.last;
-        return ONCE_OK;
+    *ret_whole = scan.end == newest->header.previous_end && scan.chain == newest->header.chain;
+    if (!*ret_whole)
+        recovery->end = scan;
+    if (!*ret_whole || recovery->end.batch_count == 0)
+        recovery->last = scan.last;
+    return ONCE_OK;
+}
+
+/* The newest segment and the one before it may have lost their ends. If the one before has, then
+ * the newest is not part of the log; and if nothing is left of the one before, the one before that tells the
+ * rest, and is whole, because it was durable when the newest was begun. */
+static int find_end(struct once__recovery *recovery)
+{
+    bool proved = false, whole = false;
+    int err = once__recovery_scan(recovery, &recovery->seen[recovery->seen_count - 1], 0, 0,
+                                  &recovery->tail, &recovery->end);
+
+    if (err != ONCE_OK)
+        return err;
+    recovery->last = recovery->end.last;
+    while (!whole && recovery->seen_count >= 2) {
+        const struct once__seen *newest = &recovery->seen[recovery->seen_count - 1];
+        const struct once__seen *before = newest - 1;
+
+        if (before->header.sequence + 1 != newest->header.sequence)
+            break;
+        if (recovery->last.oldest > before->header.sequence)
+            break; /* retired: its file may hold the beginning of another segment already */
+        err = scan_previous(recovery, proved, &whole);
+        if (err == ONCE_OK && !whole)
+            err = discard_newest(recovery);
+        if (err != ONCE_OK)
+            return err;
+        if (!whole && recovery->end.batch_count > 0)
+            break;
+        proved = true;
     }
-    recovery->end = scan;
-    recovery->last = scan.last;
-    return discard_newest(recovery);
+    return ONCE_OK;
+}
+
+/* Does the spare in this slot have a batch of the segment after the newest that proves that the
+ * header of that segment was durable? */
+static int has_proof(struct once__recovery *recovery, uint32_t slot, uint64_t sequence,
+                     bool *ret_proof)
+{
+    struct once__engine *engine = recovery->engine;
+    uint64_t salt = once__segment_salt(engine->file.secret, sequence);
+
+    *ret_proof = false;
+    for (uint32_t at = ONCE__SEGMENT_HEADER_SIZE; at < engine->segment_size;
+         at += ONCE_BLOCK_SIZE) {
+        uint8_t bytes[ONCE__BATCH_HEADER_SIZE];
+        struct once__batch_header batch;
+        struct once_defect defect;
+        uint64_t check;
+        size_t size;
+        bool good;
+        int err = once__segment_read(engine, slot, at, bytes, sizeof(bytes), &size);
+
+        if (err != ONCE_OK)
+            return err;
+        good = size == sizeof(bytes) &&
+               once__batch_header_decode((struct once_bytes){bytes, size}, salt, &batch, &check,
+                                         &defect) == ONCE_OK &&
+               batch.sequence == sequence;
+        if (!good && at == ONCE__SEGMENT_HEADER_SIZE)
+            return ONCE_OK; /* as nearly always */
+        if (good && batch.durable >= recovery->end.next_batch) {
+            *ret_proof = true;
+            return ONCE_OK;
+        }
+    }
+    return ONCE_OK;
+}
+
+/* A segment after the newest that has lost its header would look like a spare. */
+static int find_lost_header(struct once__recovery *recovery)
+{
+    struct once__engine *engine = recovery->engine;
+    struct once__seen lost = {
+        .header = {.sequence = recovery->seen[recovery->seen_count - 1].header.sequence + 1}};
+    int err = ONCE_OK;
+
+    for (uint32_t slot = 0; err == ONCE_OK && slot < engine->segment_count; slot++) {
+        bool proof;
+
+        if (engine->segments[slot]->state != ONCE__SEGMENT_SPARE)
+            continue;
+        lost.slot = slot;
+        err = has_proof(recovery, slot, lost.header.sequence, &proof);
+        if (err == ONCE_OK && proof)
+            return once__recovery_damaged(recovery, &lost, 0,
+                                          "the header is gone, but its batches are there");
+        once__segment_forget_reader(engine, slot);
+    }
+    return err;
 }
 
 /* ---- What is not known to be durable ----------------------------------------------------------- */
@@ -205,6 +255,12 @@ static int prove(struct once__recovery *recovery, const struct once__seen *seen,
     err = once__file_read(file, 0, image, end, &size);
     if (err == ONCE_OK && size < end)
         err = once__recovery_damaged(recovery, seen, size, "the file ends here");
+    if (err == ONCE_OK && end == ONCE__SEGMENT_HEADER_SIZE) { /* its first batch is ours */
+        struct once__segment_header header = seen->header;
+
+        header.life = engine->log.life;
+        once__segment_header_encode(&header, image);
+    }
     if (err == ONCE_OK) {
         uint32_t at = first_unproved(image, &seen->header, end, recovery->last.durable);
 
@@ -276,22 +332,40 @@ static int make_images(struct once__engine *engine)
     return ONCE_OK;
 }
 
+static int make_again(struct once__recovery *recovery)
+{
+    int err = once__recovery_make_again(recovery);
+
+    once__summary_free(recovery->tail);
+    recovery->tail = NULL;
+    return err == ONCE_OK ? find_end(recovery) : err;
+}
+
 int once__recover(struct once__engine *engine, struct once_message *ret_message)
 {
     struct once__recovery recovery = {.engine = engine, .message = ret_message};
-    int err = once__recovery_open(&recovery);
+    int err = once__random_bytes(&engine->log.life, sizeof(engine->log.life));
 
+    if (err == ONCE_OK)
+        err = once__recovery_open(&recovery);
     engine->reserve_largest = 2 * ONCE_BLOCK_SIZE;
     if (err == ONCE_OK)
         err = make_images(engine);
     if (err == ONCE_OK)
-        err = lost_header(&recovery);
-    if (err == ONCE_OK)
         err = find_end(&recovery);
+    if (err == ONCE_OK)
+        err = find_lost_header(&recovery);
+    if (err == ONCE_OK && !recovery.made && recovery.last.number == 0 && recovery.seen_count == 1 &&
+        recovery.seen[0].header.sequence == 1)
+        err = make_again(&recovery);
     if (err == ONCE_OK)
         err = prove_tail(&recovery);
     if (err == ONCE_OK)
         err = once__recovery_load(&recovery);
+    if (err == ONCE_OK)
+        err = once__recovery_drop_twins(&recovery);
+    if (err == ONCE_OK)
+        err = once__recovery_renew_spares(&recovery);
     if (err == ONCE_OK) {
         start_log(&recovery);
         err = once__clock_start(&engine->clock, engine->clock.source,

@@ -91,6 +91,7 @@ static int look_at(struct once__recovery *recovery, uint32_t slot)
         if (is_short) /* it was being made when the process ended */
             return engine->vfs->ops->remove(engine->vfs, name);
         once__recovery_spare(engine, slot, false);
+        engine->segments[slot]->blank = true;
         return ONCE_OK;
     }
     if (err == ONCE_ERR_VERSION)
@@ -142,6 +143,7 @@ static int look_at_all(struct once__recovery *recovery)
 /* ---- A new store ---------------------------------------------------------------------------------------- */
 
 static const char NEW_STORE_NAME[] = ONCE__STORE_NAME ".new";
+static const char OLD_STORE_NAME[] = ONCE__STORE_NAME ".old"; /* of an earlier try */
 
 /* A new store is made under another name first: a folder with that name and no store is one whose
  * making was interrupted, and nothing in it was ever used. */
@@ -150,8 +152,10 @@ static int make_store_file(struct once__engine *engine)
     struct once__vfs *vfs = engine->vfs;
     uint8_t bytes[ONCE__STORE_FILE_SIZE];
     struct once__file *file;
-    int err = once__random_bytes(engine->file.id, sizeof(engine->file.id));
+    int err = once__clock_start(&engine->clock, engine->clock.source, 0); /* is it sane? */
 
+    if (err == ONCE_OK)
+        err = once__random_bytes(engine->file.id, sizeof(engine->file.id));
     if (err == ONCE_OK)
         err = once__random_bytes(engine->file.secret, sizeof(engine->file.secret));
     if (err != ONCE_OK)
@@ -204,6 +208,7 @@ static int make_first(struct once__recovery *recovery)
         .first_batch = 1,
         .created_ms = engine->clock.source->wall_ms(engine->clock.source->self),
         .salt = once__segment_salt(engine->file.secret, 1),
+        .life = engine->log.life,
     };
     void *block = aligned_alloc(ONCE_BLOCK_SIZE, ONCE__SEGMENT_HEADER_SIZE);
     struct once__file *file;
@@ -214,6 +219,8 @@ static int make_first(struct once__recovery *recovery)
     if (err != ONCE_OK)
         goto out;
     err = once__segment_make_file(engine, slot, true);
+    if (err == ONCE_ERR_STOPPED)
+        err = ONCE_ERR_IO;
     engine->segments[slot]->state = ONCE__SEGMENT_NONE;
     engine->file_count--;
     if (err != ONCE_OK)
@@ -245,42 +252,67 @@ static int remove_leftovers(struct once__recovery *recovery)
 
         once__segment_name(recovery->slots[i], name);
         err = vfs->ops->remove(vfs, name);
+        if (err == ONCE_ERR_NO_STORE)
+            err = ONCE_OK;
     }
     return err == ONCE_OK ? vfs->ops->sync_folder(vfs) : err;
+}
+
+static bool is_there(struct once__vfs *vfs, const char *name)
+{
+    struct once__file *file = NULL;
+    int err = vfs->ops->open(vfs, name, 0, &file);
+
+    once__file_close(file);
+    return err == ONCE_OK;
 }
 
 static int make_store(struct once__recovery *recovery)
 {
     struct once__engine *engine = recovery->engine;
     struct once__vfs *vfs = engine->vfs;
-    struct once__file *file;
+    bool tried = is_there(vfs, NEW_STORE_NAME);
+    bool unfinished = tried || is_there(vfs, OLD_STORE_NAME);
     int err = vfs->ops->list(vfs, note_name, recovery);
 
-    if (err == ONCE_OK && recovery->slot_count > 0) {
-        err = vfs->ops->open(vfs, NEW_STORE_NAME, 0, &file);
-        if (err != ONCE_OK)
-            return once__message(ONCE_ERR_DAMAGED, recovery->message,
-                                 "the file '%s' is missing, but there are segments; bring it back "
-                                 "from a backup",
-                                 ONCE__STORE_NAME);
-        once__file_close(file);
-        err = remove_leftovers(recovery);
-    }
-    if (err == ONCE_OK && engine->options.must_exist)
+    if (err == ONCE_OK && recovery->slot_count > 0 && !unfinished)
+        return once__message(ONCE_ERR_DAMAGED, recovery->message,
+                             "the file '%s' is missing, but there are segments; bring it back from "
+                             "a backup",
+                             ONCE__STORE_NAME);
+    if (err == ONCE_OK && engine->options.must_exist && !unfinished)
         return once__message(ONCE_ERR_NO_STORE, recovery->message,
                              "there is no store in this folder");
+    if (err == ONCE_OK)
+        err = remove_leftovers(recovery);
+    if (err == ONCE_OK && tried) /* its name may not be durable, and a sync would prove nothing */
+        err = vfs->ops->rename(vfs, NEW_STORE_NAME, OLD_STORE_NAME);
     if (err == ONCE_OK)
         err = make_store_file(engine);
     if (err != ONCE_OK)
         return err;
     engine->segment_size = engine->file.segment_size;
+    recovery->made = true;
     recovery->seen = calloc(1, sizeof(*recovery->seen));
     err = recovery->seen ? make_first(recovery) : ONCE_ERR_MEMORY;
     if (err == ONCE_OK)
         err = vfs->ops->rename(vfs, NEW_STORE_NAME, ONCE__STORE_NAME);
     if (err == ONCE_OK)
         err = vfs->ops->sync_folder(vfs);
+    if (err == ONCE_OK && unfinished)
+        (void)vfs->ops->remove(vfs, OLD_STORE_NAME); /* means nothing beside a store */
     return err;
+}
+
+static int check_bound(struct once__recovery *recovery, uint32_t segment_size)
+{
+    uint64_t size_max = recovery->engine->options.disk_size_max;
+
+    if (size_max > 0 && size_max / 4 < segment_size)
+        return once__message(ONCE_ERR_INVALID, recovery->message,
+                             "the store needs space for at least 4 segments of %u bytes",
+                             segment_size);
+    return ONCE_OK;
 }
 
 int once__recovery_open(struct once__recovery *recovery)
@@ -289,6 +321,9 @@ int once__recovery_open(struct once__recovery *recovery)
     bool there;
     int err = read_store_file(recovery, &there);
 
+    if (err == ONCE_OK)
+        err = check_bound(recovery,
+                          there ? engine->file.segment_size : engine->options.segment_size);
     if (err != ONCE_OK)
         return err;
     if (!there)
@@ -298,5 +333,69 @@ int once__recovery_open(struct once__recovery *recovery)
     if (err == ONCE_OK && recovery->seen_count == 0)
         return once__message(ONCE_ERR_DAMAGED, recovery->message,
                              "the store has no segments; bring them back from a backup");
-    return err;
+    /* A process that was killed may have left names that are not durable yet. */
+    return err == ONCE_OK ? engine->vfs->ops->sync_folder(engine->vfs) : err;
+}
+
+/* Its making may have failed at the last step, the sync of its name, and to sync it now would prove
+ * nothing (INV-8). Nothing is in it. */
+int once__recovery_make_again(struct once__recovery *recovery)
+{
+    struct once__engine *engine = recovery->engine;
+    struct once__vfs *vfs = engine->vfs;
+    int err = vfs->ops->rename(vfs, ONCE__STORE_NAME, NEW_STORE_NAME); /* unfinished, again */
+
+    if (err == ONCE_OK)
+        err = vfs->ops->sync_folder(vfs);
+    if (err == ONCE_OK)
+        err = remove_leftovers(recovery);
+    if (err != ONCE_OK)
+        return err;
+    for (uint32_t slot = 0; slot < engine->segment_count; slot++)
+        *engine->segments[slot] = (struct once__segment){.state = ONCE__SEGMENT_NONE};
+    engine->file_count = engine->spare_count = engine->filled_count = 0;
+    recovery->slot_count = 0;
+    engine->options.segment_size = engine->segment_size;
+    free(recovery->seen);
+    recovery->seen = NULL;
+    return make_store(recovery);
+}
+
+/* A blank spare: its name and size may not be durable, if the last life ended in a failed sync. */
+static int renew_spare(struct once__recovery *recovery, uint32_t old)
+{
+    struct once__engine *engine = recovery->engine;
+    char name[ONCE__NAME_SIZE];
+    int err = once__space_grow(engine);
+
+    if (err != ONCE_OK)
+        return err;
+    once__segment_forget_reader(engine, old);
+    once__segment_name(old, name);
+    err = engine->vfs->ops->remove(engine->vfs, name);
+    if (err != ONCE_OK)
+        return err;
+    *engine->segments[old] = (struct once__segment){.state = ONCE__SEGMENT_NONE};
+    engine->spare_count--;
+    engine->file_count--;
+    return engine->vfs->ops->sync_folder(engine->vfs);
+}
+
+int once__recovery_renew_spares(struct once__recovery *recovery)
+{
+    struct once__engine *engine = recovery->engine;
+    uint32_t count = engine->segment_count;
+    int err = ONCE_OK;
+
+    if (recovery->last.flags & ONCE__BATCH_CLOSED)
+        return ONCE_OK;
+    for (uint32_t slot = 0; err == ONCE_OK && slot < count; slot++) {
+        const struct once__segment *segment = engine->segments[slot];
+
+        if (segment->state == ONCE__SEGMENT_SPARE && segment->blank)
+            err = renew_spare(recovery, slot);
+    }
+    if (err == ONCE_ERR_STOPPED)
+        return ONCE_ERR_IO;
+    return err == ONCE_ERR_SPACE ? ONCE_OK : err; /* a full disk: better these than none */
 }

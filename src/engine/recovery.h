@@ -24,6 +24,7 @@ struct once__killed {
 struct once__recovery {
     struct once__engine *engine;
     struct once_message *message;
+    bool made;       /* the store is new */
     uint32_t *slots; /* of segment files */
     size_t slot_count, slot_capacity;
     struct once__seen *seen; /* with a good header, by sequence */
@@ -44,6 +45,10 @@ int once__recovery_damaged(struct once__recovery *recovery, const struct once__s
 
 /* recover_files.c: the store file and all segment headers; makes a store where there is none. */
 ONCE_MUST_CHECK int once__recovery_open(struct once__recovery *recovery);
+/* Makes a store without any batch again, as if there had been none. */
+ONCE_MUST_CHECK int once__recovery_make_again(struct once__recovery *recovery);
+/* Replaces the spares that were never used by new ones, unless the store was closed in order. */
+ONCE_MUST_CHECK int once__recovery_renew_spares(struct once__recovery *recovery);
 /* Notes that a slot's file is spare. */
 void once__recovery_spare(struct once__engine *engine, uint32_t slot, bool filled);
 
@@ -55,5 +60,8 @@ ONCE_MUST_CHECK int once__recovery_scan(struct once__recovery *recovery,
 
 /* recover_load.c: the segments from the oldest on, and the index. */
 ONCE_MUST_CHECK int once__recovery_load(struct once__recovery *recovery);
+
+/* recover_twins.c: after something was given up, only the newest record of a name stays. */
+ONCE_MUST_CHECK int once__recovery_drop_twins(struct once__recovery *recovery);
 
 #endif

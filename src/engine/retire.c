@@ -262,6 +262,8 @@ static bool finish(struct once__engine *engine)
 
     if (!ONCE__MUTANT(RETIRE_BEFORE_CARRY) && !settled(engine, retiring->position))
         return false;
+    if (engine->options.durability == ONCE_LOSES_UNSYNCED && once__log_sync(engine) != ONCE_OK)
+        return false;
     ONCE_ASSERT(engine->segments[retiring->slot]->sequence == retiring->sequence);
     recycle(engine, retiring->slot);
     once__summary_free(retiring->summary);

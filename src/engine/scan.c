@@ -161,6 +161,8 @@ static enum fault check_header(struct walk *walk, const uint8_t *bytes, uint32_t
         return fault_at(walk, BAD, offset + 24, "the batch has not the number that follows");
     if (batch.header.chain != scan->chain)
         return fault_at(walk, BAD, offset + 40, "the batch does not follow the one before");
+    if (scan->batch_count == 0 && !given_up && batch.header.life != scan->header.life)
+        return fault_at(walk, BAD, offset + 88, "the batch is from an earlier life of the store");
     if (once__batch_disk_size(batch.header.size) > limit - offset)
         return fault_at(walk, IMPOSSIBLE, offset + 4, "the batch goes beyond the segment's end");
     *ret_batch = batch;

@@ -150,12 +150,17 @@ int once__segment_make_file(struct once__engine *engine, uint32_t slot, bool fil
     err = once__file_allocate(file, engine->segment_size);
     if (err == ONCE_OK && filled)
         err = fill(file, engine->segment_size);
-    if (err == ONCE_OK)
-        err = once__file_sync(file);
+    if (err == ONCE_OK && once__file_sync(file) != ONCE_OK)
+        err = ONCE_ERR_STOPPED;
     once__file_close(file);
     if (err != ONCE_OK)
         (void)vfs->ops->remove(vfs, name);
     return err;
+}
+
+int once__segment_sync_names(struct once__engine *engine)
+{
+    return engine->vfs->ops->sync_folder(engine->vfs) == ONCE_OK ? ONCE_OK : ONCE_ERR_STOPPED;
 }
 
 void once__segment_made(struct once__engine *engine, uint32_t slot, int err, bool filled)
@@ -163,6 +168,10 @@ void once__segment_made(struct once__engine *engine, uint32_t slot, int err, boo
     struct once__segment *segment = engine->segments[slot];
 
     ONCE_ASSERT(segment->state == ONCE__SEGMENT_BUSY);
+    if (err == ONCE_ERR_STOPPED && engine->log.failed == ONCE_OK) {
+        engine->log.failed = ONCE_ERR_IO;
+        once__commit_after_write(engine);
+    }
     if (err != ONCE_OK) {
         segment->state = ONCE__SEGMENT_NONE;
         engine->file_count--;

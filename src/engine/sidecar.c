@@ -185,6 +185,8 @@ static int gather_batch(void *user, const struct once__scan_batch *batch)
     struct gathering *gathering = user;
 
     gathering->sequence = batch->header.sequence;
+    if (batch->header.flags & ONCE__BATCH_GIVEN_UP)
+        gathering->summary->gaps = gathering->engine->gaps = true;
     return ONCE_OK;
 }
 
@@ -329,8 +331,10 @@ bool once__sidecar_work(struct once__engine *engine)
     header.end = segment->end;
     pthread_mutex_unlock(&engine->lock);
 
-    drop_replaced(summary);
-    (void)write_sidecar(engine, slot, &header, summary); /* without it the log is read */
+    if (!summary->gaps) {
+        drop_replaced(summary);
+        (void)write_sidecar(engine, slot, &header, summary); /* without it the log is read */
+    }
 
     pthread_mutex_lock(&engine->lock);
     segment->summarised = true;

@@ -68,7 +68,7 @@ int once__space_grow(struct once__engine *engine)
         return err == ONCE_ERR_FULL ? ONCE_ERR_SPACE : err;
     err = once__segment_make_file(engine, slot, false);
     if (err == ONCE_OK)
-        err = engine->vfs->ops->sync_folder(engine->vfs);
+        err = once__segment_sync_names(engine);
     once__segment_made(engine, slot, err, false);
     return err;
 }
@@ -88,6 +88,19 @@ int once__space_admit(struct once__engine *engine, const struct once__change *ch
     if (after > 0 && before == 0)
         wanted += payload(engine);
     while (free_now(engine, largest, need <= largest) < wanted) {
+        int err = once__space_grow(engine);
+
+        if (err != ONCE_OK)
+            return err;
+    }
+    return ONCE_OK;
+}
+
+int once__space_admit_mark(struct once__engine *engine)
+{
+    if (once__log_is_open(engine))
+        return ONCE_OK;
+    while (free_now(engine, engine->reserve_largest, true) < engine->reserved + ONCE_BLOCK_SIZE) {
         int err = once__space_grow(engine);
 
         if (err != ONCE_OK)

@@ -380,7 +380,7 @@ store = Store(sys.argv[2], 1 << 16)
 number = 0
 while True:
     word, fence = store.begin(key_of(number))
-    store.complete(key_of(number), fence, b"r" * 2500)
+    store.complete(key_of(number), fence, b"r" * (1000 if number % 2 else 3000))
     print(number, flush=True)
     number += 1
 """

@@ -98,6 +98,13 @@ static bool is_decided(const struct once_reply *reply)
     return reply->err != ONCE_OK || reply->word != ONCE_EXECUTE || reply->fence != 0;
 }
 
+/* What an operation was refused with. One that has a position was decided; if nobody knows more, it
+ * could not be made durable after that. */
+static int refusal_of(const struct once_op *op)
+{
+    return is_unknown(op->reply.err) && op->inner.position != 0 ? ONCE_OK : op->reply.err;
+}
+
 /* Small enough for what a begin reserves. */
 static bool is_finish(const struct once_op *op)
 {
@@ -161,7 +168,7 @@ void drive_look_for_decisions(struct drive *drive)
             drive->decided_count++;
             call->in_time = !drive->failed;
             call->promise = model_decide(drive->model, call->key, &call->op, drive_now(drive),
-                                         call->op.reply.err);
+                                         refusal_of(&call->op));
             judge_refusal(drive, &call->op, &call->promise, call->op.reply.err);
         }
         if (call->decided && i == drive->undecided)
@@ -279,10 +286,7 @@ bool drive_call_group(struct drive *drive, struct once_op *ops, const int *keys,
         if (drive->model->guessing) {
             saw(drive, keys[i], reply, now_ms);
         } else {
-            /* With a position it was decided, and then could not be made durable. */
-            int err = is_unknown(reply->err) && ops[i].inner.position != 0 ? ONCE_OK : reply->err;
-
-            promise = model_decide(drive->model, keys[i], &ops[i], now_ms, err);
+            promise = model_decide(drive->model, keys[i], &ops[i], now_ms, refusal_of(&ops[i]));
             judge_refusal(drive, &ops[i], &promise, reply->err);
             tell(drive, &promise, reply, !drive->failed);
         }

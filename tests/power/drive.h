@@ -103,7 +103,7 @@ void drive_submit(struct drive *drive, int key, const struct once_op *op);
 /* Blocking calls, decided in order and told together. True when all have ONCE_OK. */
 bool drive_call_group(struct drive *drive, struct once_op *ops, const int *keys, size_t count);
 
-/* After opening: looks at every key until the model is exact. False when the life was over first. */
+/* After opening: looks at every key until the model is exact. False: the life was over first. */
 bool drive_look(struct drive *drive);
 /* One random thing. */
 void drive_step(struct drive *drive);

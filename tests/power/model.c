@@ -398,7 +398,7 @@ struct model_shown model_shows(const struct model *model, int key, const struct 
     return shown;
 }
 
-/* ---- Crashing and coming back ------------------------------------------------------------------ */
+/* ---- Crashing and coming back ---------------------------------------------------------------- */
 
 void model_crash(struct model *model, bool everything)
 {

@@ -192,7 +192,7 @@ static void lift_faults(struct run *run)
 
     disk_set_faults(run->disk, &none);
     run->drive.may_fail = false;
-    run->drive.may_fill = false;
+    run->drive.may_fill = run->options.disk_size_max != 0;
 }
 
 /* One try to open and look. True when the model is exact and the life can go on; else the life is
@@ -263,8 +263,8 @@ static void set_random_faults(struct run *run)
     uint64_t now = disk_operations(run->disk);
     struct disk_faults faults = {0};
 
-    lift_faults(run);
     run->options.disk_size_max = 0;
+    lift_faults(run);
     /* From the next operation on (the opening) to far behind the end of the life. */
     faults.cut_at = now + 1 + chance_below(chance, chance_percent(chance, 30) ? 12 : 90);
     switch (chance_pick(chance, weights, 5)) {

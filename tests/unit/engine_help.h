@@ -87,8 +87,7 @@ static inline void life_open(struct life *life)
 /* A life that was not begun: the options may still be set. */
 static inline void life_prepare(struct life *life, uint64_t disk_size)
 {
-    *life = (struct life){.options = {.segment_size = LIFE_SEGMENT_SIZE},
-                          .wall_ms = LIFE_START_MS};
+    *life = (struct life){.options = {.segment_size = LIFE_SEGMENT_SIZE}, .wall_ms = LIFE_START_MS};
     life->time = (struct once__time_source){life_wall, life_boot, life};
     life->disk = disk_new(1, disk_size);
 }

@@ -6,6 +6,7 @@
 
 #include "disk/disk.h"
 #include "engine/check.h"
+#include "engine/engine.h"
 #include "unit/segment_help.h"
 
 enum {
@@ -168,7 +169,7 @@ static void put_sidecar(struct fixture *fixture, size_t index,
             once__record_view(segment->bytes + written->offset, &rec, &size);
             entry.expires_s = once__expires_s(rec.record.expires_ms);
         }
-        if (count == 1 && change) /* one that has ended */
+        if (count < 2 && change) /* an open one and one that has ended */
             change(&entry);
         once__sidecar_entry_pack(&entry, entries + (size_t)2 * count++);
     }
@@ -511,6 +512,12 @@ static void check__torn_tail__is_no_damage(void **state)
     fixture_release(&fixture);
 }
 
+static void wipe_header(struct fixture *fixture, size_t index, uint32_t size)
+{
+    memset(fixture->segments[index].bytes, 0, size);
+    put_segment(fixture, index);
+}
+
 /* The newest segment was begun, and the end of the one before is not there. */
 static void check__tail_torn_over_two_segments__is_no_damage(void **state)
 {
@@ -543,6 +550,12 @@ static void check__tail_torn_over_two_segments__is_no_damage(void **state)
     assert_int_equal(seen.summary.newest, FIRST + SEGMENTS - 2);
     assert_int_equal(seen.summary.records, ALL_RECORDS - BATCHES * RECORDS - RECORDS);
 
+    /* A start has discarded it since: its batch still lies there. */
+    wipe_header(&fixture, SEGMENTS - 1, ONCE_BLOCK_SIZE);
+    seen = look(fixture.disk, false);
+    assert_int_equal(seen.summary.damages, 0);
+    assert_int_equal(seen.summary.newest, FIRST + SEGMENTS - 2);
+
     /* The same, but the newest knows that the end was durable. */
     help_segment_init(newest, newest->header, newest->bytes);
     newest->oldest = FIRST;
@@ -557,12 +570,6 @@ static void check__tail_torn_over_two_segments__is_no_damage(void **state)
 }
 
 /* ---- Headers and whole segments -------------------------------------------------------------- */
-
-static void wipe_header(struct fixture *fixture, size_t index, uint32_t size)
-{
-    memset(fixture->segments[index].bytes, 0, size);
-    put_segment(fixture, index);
-}
 
 static void check__damaged_header__is_made_again_and_nothing_is_lost(void **state)
 {
@@ -758,12 +765,11 @@ static void other_offset(struct once__sidecar_entry *entry)
 }
 static void other_expiry(struct once__sidecar_entry *entry)
 {
-    entry->expires_s++;
+    entry->expires_s += entry->open ? 0 : 1;
 }
 static void other_state(struct once__sidecar_entry *entry)
 {
-    entry->open = true;
-    entry->expires_s = 0;
+    entry->open = false; /* where it expires is not seen by its expiry: that is 0 */
 }
 
 static void check__sidecar_that_does_not_fit__is_deleted(void **state)
@@ -869,8 +875,37 @@ static void repair__cut_off_anywhere__ends_the_same(void **state)
     }
 }
 
-/* Flips bits all over. Batches that were not hit, and that are not behind the torn end of the log,
- * are there after the repair. */
+/* What the engine itself says of the store. */
+static int open_store(struct disk *disk)
+{
+    struct once__engine_setup setup = {
+        .vfs = disk_mount(disk), .time = &once__system_time, .manual = true};
+    struct once_message message = {{0}};
+    struct once_store *store = NULL;
+    int err = once__engine_open(&setup, &store, &message);
+
+    if (err == ONCE_OK)
+        once__engine_crash(store);
+    return err;
+}
+
+/* Flips up to six bits in segments from first to last, and says which batches were hit. */
+static void flip_some(struct fixture *fixture, uint64_t *random, uint32_t last,
+                      bool hit[SEGMENTS * BATCHES])
+{
+    for (uint64_t i = 1 + seeded_below(random, 6); i > 0; i--) {
+        uint32_t slot = (uint32_t)seeded_below(random, last + 1);
+        uint64_t offset = seeded_below(random, fixture->segments[slot].end);
+
+        flip_segment(fixture, slot, offset);
+        for (size_t j = 0; j < fixture->batch_count; j++)
+            hit[j] = hit[j] ||
+                     (fixture->batches[j].slot == slot && offset >= fixture->batches[j].offset &&
+                      offset < fixture->batches[j].end);
+    }
+}
+
+/* Batches that were not hit are there after the repair, and the engine opens the store. */
 static void repair__random_flips__keep_every_batch_that_was_not_hit(void **state)
 {
     uint64_t seed = seeded_start("random flips");
@@ -879,31 +914,53 @@ static void repair__random_flips__keep_every_batch_that_was_not_hit(void **state
     for (int round = 0; round < 300; round++) {
         struct fixture fixture;
         bool hit[SEGMENTS * BATCHES] = {false};
-        uint64_t kept = 0, flips;
+        uint64_t kept = 0;
         struct seen seen;
 
         fixture_init(&fixture, seed + (uint64_t)round);
-        flips = 1 + seeded_below(&seed, 6);
-        for (uint64_t i = 0; i < flips; i++) {
-            uint32_t slot = (uint32_t)seeded_below(&seed, SEGMENTS - 1);
-            uint64_t offset = seeded_below(&seed, fixture.segments[slot].end);
-
-            flip_segment(&fixture, slot, offset);
-            for (size_t j = 0; j < fixture.batch_count; j++)
-                hit[j] = hit[j] ||
-                         (fixture.batches[j].slot == slot && offset >= fixture.batches[j].offset &&
-                          offset < fixture.batches[j].end);
-        }
+        flip_some(&fixture, &seed, SEGMENTS - 2, hit);
         for (size_t j = 0; j < fixture.batch_count; j++)
             kept += hit[j] ? 0 : RECORDS;
-        for (int times = 0; times < 4; times++)
-            seen = look(fixture.disk, true);
+        (void)look(fixture.disk, true);
         seen = look(fixture.disk, false);
         assert_int_equal(seen.summary.damages, 0);
         assert_true(seen.summary.records >= kept);
         assert_true(seen.summary.last_fence >= ALL_RECORDS);
+        assert_int_equal(open_store(fixture.disk), ONCE_OK);
         fixture_release(&fixture);
     }
+}
+
+/* What the check calls clean opens; what does not open the check calls damaged. */
+static void check__random_flips__agree_with_the_engine(void **state)
+{
+    uint64_t seed = seeded_start("check and engine"), refused = 0;
+
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        struct fixture fixture;
+        bool hit[SEGMENTS * BATCHES] = {false};
+        struct seen seen;
+        int err;
+
+        fixture_init(&fixture, seed + (uint64_t)round);
+        if (seeded_below(&seed, 4) == 0)
+            wipe_header(&fixture, seeded_below(&seed, SEGMENTS), ONCE_BLOCK_SIZE);
+        flip_some(&fixture, &seed, SEGMENTS - 1, hit);
+        for (size_t i = 0; i < SEGMENTS; i++) {
+            char name[ONCE__NAME_SIZE];
+
+            once__sidecar_name((uint32_t)i, name);
+            (void)disk_remove(fixture.disk, name); /* so that the engine reads everything */
+        }
+        seen = look(fixture.disk, false);
+        err = open_store(fixture.disk);
+        assert_true(err == ONCE_OK || err == ONCE_ERR_DAMAGED);
+        assert_int_equal(err != ONCE_OK, seen.summary.damages > 0);
+        refused += err != ONCE_OK;
+        fixture_release(&fixture);
+    }
+    assert_true(refused > 100 && refused < 300);
 }
 
 /* ---- Backup ---------------------------------------------------------------------------------- */
@@ -1025,6 +1082,7 @@ int main(void)
         cmocka_unit_test(check__flipped_bit_in_a_sidecar__is_found_wherever_it_is),
         cmocka_unit_test(repair__cut_off_anywhere__ends_the_same),
         cmocka_unit_test(repair__random_flips__keep_every_batch_that_was_not_hit),
+        cmocka_unit_test(check__random_flips__agree_with_the_engine),
         cmocka_unit_test(backup__whole_store__is_a_clean_store),
         cmocka_unit_test(backup__torn_tail__is_cut),
         cmocka_unit_test(backup__damaged_store__is_refused),

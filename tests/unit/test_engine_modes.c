@@ -47,11 +47,84 @@ static void none__power_cut_after_many_segments__opens_with_a_beginning_of_the_l
     }
 }
 
+/* What was told before the last flush survives; at most one interval is lost. */
+static void interval__power_cut_or_kill__loses_at_most_the_interval(void **state)
+{
+    (void)state;
+    for (int end = LIFE_KILLED; end <= LIFE_CUT; end++) {
+        struct life life;
+
+        life_prepare(&life, LIFE_DISK_SIZE);
+        life.options.durability = ONCE_LOSES_INTERVAL;
+        life.options.interval_ms = 500;
+        life_open(&life);
+        life_do(&life, "early", 0); /* told at once */
+        assert_int_equal(life_stats(&life).batches, 0);
+        life_pass(&life, 499);
+        (void)once__engine_work(life.store);
+        assert_int_equal(life_stats(&life).batches, 0);
+        life_pass(&life, 1);
+        (void)once__engine_work(life.store);
+        assert_true(life_stats(&life).batches > 0);
+        life_do(&life, "late", 0);
+        life_again(&life, (enum life_end)end);
+        assert_int_equal(life_get(&life, "early"), ONCE_DONE);
+        assert_int_equal(life_get(&life, "late"), ONCE_NOTFOUND);
+        life_end(&life);
+    }
+}
+
+/* More than the memory holds is written before the interval is over, and nothing is in doubt. */
+static void interval__more_than_fits_into_memory__is_written_meanwhile(void **state)
+{
+    struct life life;
+    unsigned number = 0;
+
+    (void)state;
+    life_prepare(&life, LIFE_DISK_SIZE);
+    life.options.durability = ONCE_LOSES_INTERVAL;
+    life_open(&life);
+    for (int i = 0; i < 6; i++)
+        life_roll(&life, 0, &number);
+    life_again(&life, LIFE_CUT);
+    assert_int_equal(life_get(&life, "filler-0"), ONCE_DONE);
+    life_end(&life);
+}
+
+static void every_durability__closed_and_then_power_fails__loses_nothing(void **state)
+{
+    (void)state;
+    for (int durability = ONCE_LOSES_NOTHING; durability <= ONCE_LOSES_UNSYNCED; durability++) {
+        struct life life;
+        unsigned number = 0;
+
+        life_prepare(&life, LIFE_DISK_SIZE);
+        life.options.durability = (enum once_durability)durability;
+        life_open(&life);
+        life_roll(&life, 0, &number);
+        life_do(&life, "last", 0);
+        life_close(&life);
+        disk_cut(life.disk);
+        life.boot_ms = 0;
+        life_open(&life);
+        assert_int_equal(life_get(&life, "last"), ONCE_DONE);
+        for (unsigned i = 0; i < number; i++) {
+            char key[LIFE_KEY_SIZE];
+
+            snprintf(key, sizeof(key), "filler-%u", i);
+            assert_int_equal(life_get(&life, key), ONCE_DONE);
+        }
+        life_end(&life);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(
-            none__power_cut_after_many_segments__opens_with_a_beginning_of_the_log),
+        cmocka_unit_test(interval__power_cut_or_kill__loses_at_most_the_interval),
+        cmocka_unit_test(interval__more_than_fits_into_memory__is_written_meanwhile),
+        cmocka_unit_test(every_durability__closed_and_then_power_fails__loses_nothing),
+        cmocka_unit_test(none__power_cut_after_many_segments__opens_with_a_beginning_of_the_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,9 +32,8 @@ static void complete_all(struct life *life, const uint64_t *fences, unsigned cou
 
     memset(result, 'r', sizeof(result));
     for (unsigned i = 0; i < count; i++) {
-        struct once_op op = {.call = ONCE_CALL_COMPLETE,
-                             .fence = fences[i],
-                             .result = {result, sizeof(result)}};
+        struct once_op op = {
+            .call = ONCE_CALL_COMPLETE, .fence = fences[i], .result = {result, sizeof(result)}};
 
         assert_int_equal(life_word(life, op, life_key(i).text, NULL), ONCE_DONE);
     }
@@ -53,6 +52,58 @@ static void inv7_full_store__everything_admitted__completes(void **state)
     count = begin_until_full(&life, fences);
     assert_true(count > 10);
     complete_all(&life, fences, count);
+    life_end(&life);
+}
+
+/* The disk itself fills up, and has space again. */
+static void inv7_full_disk__admitted_ones_end__and_later_there_is_space_again(void **state)
+{
+    static uint64_t fences[STARTED_MAX];
+    struct disk_faults faults = {0};
+    struct once_op op = {.call = ONCE_CALL_BEGIN};
+    struct life life;
+    unsigned count;
+
+    (void)state;
+    life_begin(&life);
+    life_work(&life);
+    faults.full_at = disk_operations(life.disk) + 1;
+    disk_set_faults(life.disk, &faults);
+    count = begin_until_full(&life, fences);
+    assert_true(count > 1);
+    assert_int_equal(life_call(&life, &op, "more"), ONCE_ERR_SPACE);
+    assert_int_equal(life_get(&life, "more"), ONCE_NOTFOUND);
+    assert_false(life_stats(&life).stopped);
+    complete_all(&life, fences, count);
+    disk_set_faults(life.disk, &(struct disk_faults){0});
+    (void)life_start(&life, "more");
+    life_again(&life, LIFE_CUT);
+    for (unsigned i = 0; i < count; i++)
+        assert_int_equal(life_state(&life, life_key(i).text), ONCE_STATE_COMPLETED);
+    life_end(&life);
+}
+
+/* As above, failing instead of completing, after a restart by a power cut. */
+static void inv7_full_disk__restarted__admitted_ones_can_still_fail(void **state)
+{
+    static uint64_t fences[STARTED_MAX];
+    struct disk_faults faults = {0};
+    struct life life;
+    unsigned count;
+
+    (void)state;
+    life_begin(&life);
+    life_work(&life);
+    faults.full_at = disk_operations(life.disk) + 1;
+    disk_set_faults(life.disk, &faults);
+    count = begin_until_full(&life, fences);
+    life_again(&life, LIFE_CUT);
+    for (unsigned i = 0; i < count; i++) {
+        struct once_op op = {
+            .call = ONCE_CALL_FAIL, .fence = fences[i], .result = once_bytes_of("no")};
+
+        assert_int_equal(life_word(&life, op, life_key(i).text, NULL), ONCE_DONE);
+    }
     life_end(&life);
 }
 
@@ -107,7 +158,8 @@ static void inv7_full_store__told_of_many_expiries__still_completes(void **state
     life_end(&life);
 }
 
-static void options__segment_size_is_of_a_new_store__bound_is_checked_with_the_real_one(void **state)
+static void
+options__segment_size_is_of_a_new_store__bound_is_checked_with_the_real_one(void **state)
 {
     struct life life;
 
@@ -163,6 +215,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(inv7_full_store__everything_admitted__completes),
+        cmocka_unit_test(inv7_full_disk__admitted_ones_end__and_later_there_is_space_again),
+        cmocka_unit_test(inv7_full_disk__restarted__admitted_ones_can_still_fail),
         cmocka_unit_test(inv7_full_store__closed_again_and_again__still_completes),
         cmocka_unit_test(inv7_full_store__told_of_many_expiries__still_completes),
         cmocka_unit_test(

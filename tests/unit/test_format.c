@@ -510,8 +510,8 @@ static void batch_header__sealed_nonsense__is_refused_but_intact(void **state)
         bytes[changes[i].offset] = changes[i].value;
         if (changes[i].offset == 24)
             bytes[25] = 0;
-        check = XXH3_64bits_withSeed(bytes, 88, 5);
-        memcpy(bytes + 88, &check, 8);
+        check = XXH3_64bits_withSeed(bytes, 96, 5);
+        memcpy(bytes + 96, &check, 8);
         copy = at_guard(bytes, sizeof bytes);
         if (once__batch_header_decode(copy, 5, &back, &check, NULL) != ONCE_ERR_DAMAGED)
             fail_msg("byte %zu", changes[i].offset);

@@ -563,9 +563,9 @@ static void scan__right_check_around_an_unknown_flag__is_damage_even_at_the_tail
     (void)state;
     last[12] = 4;
     assert_int_equal(walk_bytes(seg.bytes, HELP_SEGMENT_SIZE, &seg).ended, ONCE__SCAN_TORN);
-    check = XXH3_64bits_withSeed(last, 88, seg.header.salt);
+    check = XXH3_64bits_withSeed(last, 96, seg.header.salt);
     for (int i = 0; i < 8; i++)
-        last[88 + i] = (uint8_t)(check >> 8 * i);
+        last[96 + i] = (uint8_t)(check >> 8 * i);
     assert_int_equal(walk_bytes(seg.bytes, HELP_SEGMENT_SIZE, &seg).ended, ONCE__SCAN_DAMAGED);
     help_segment_release(&seg);
 }

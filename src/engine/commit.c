@@ -55,6 +55,7 @@ bool once__commit_write_one(struct once__engine *engine)
 
     if (!write)
         return false;
+    engine->now_uses = 0;
     pthread_mutex_unlock(&engine->lock);
     err = once__log_write(engine, write);
     pthread_mutex_lock(&engine->lock);
@@ -71,6 +72,7 @@ static void sleep_until_woken(struct once__engine *engine, uint64_t position)
     ONCE_ASSERT(!engine->manual); /* by hand nobody else could write: finish the writes first */
     pthread_cond_init(&waiter.wake, NULL);
     engine->waiters = &waiter;
+    engine->now_uses = 0;
     while (!waiter.woken)
         pthread_cond_wait(&waiter.wake, &engine->lock);
     for (link = &engine->waiters; *link != &waiter; link = &(*link)->next)

@@ -38,22 +38,36 @@ static bool prepare(struct once__engine *engine, struct once_op *op)
     return true;
 }
 
+/* Many keys miss the cache of the processor many times: bring what the next ones need ahead. */
+static void look_ahead(const struct once__engine *engine, const struct once_op *ops, size_t count,
+                       size_t at)
+{
+    enum { FAR = 16, NEAR = 8 };
+
+    if (at + FAR < count)
+        once__index_prefetch_shard(engine->index, ops[at + FAR].inner.hash);
+    if (at + NEAR < count)
+        once__index_prefetch(engine->index, ops[at + NEAR].inner.hash);
+}
+
 static uint64_t decide_all(struct once__engine *engine, struct once_op *ops, size_t count)
 {
-    enum { AHEAD = 6 };
     uint64_t position = 0;
 
-    for (size_t i = 0; i < count && i < AHEAD; i++)
-        once__index_prefetch(engine->index, ops[i].inner.hash);
     for (size_t i = 0; i < count; i++) {
-        if (i + AHEAD < count)
-            once__index_prefetch(engine->index, ops[i + AHEAD].inner.hash);
+        if (i % ONCE__NOW_USES == 0) {
+            engine->now_uses = 0;
+            (void)once__engine_now(engine);
+            engine->now_uses = count - i > 1 ? ONCE__NOW_USES : 0;
+        }
+        look_ahead(engine, ops, count, i);
         if (ops[i].reply.err != ONCE_OK)
             continue;
         once__operate(engine, &ops[i], ONCE__COLD_READ);
         if (ops[i].inner.position > position)
             position = ops[i].inner.position;
     }
+    engine->now_uses = 0;
     return position;
 }
 

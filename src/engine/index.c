@@ -126,6 +126,11 @@ bool once__index_next(const struct once__index *index, uint64_t hash, struct onc
     }
 }
 
+void once__index_prefetch_shard(const struct once__index *index, uint64_t hash)
+{
+    __builtin_prefetch(shard_of(index, hash));
+}
+
 void once__index_prefetch(const struct once__index *index, uint64_t hash)
 {
     const struct once__shard *shard = shard_of(index, hash);

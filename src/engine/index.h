@@ -63,6 +63,8 @@ bool once__index_next(const struct once__index *index, uint64_t hash, struct onc
 
 /* Brings the lines that a lookup of hash will touch into the cache. */
 void once__index_prefetch(const struct once__index *index, uint64_t hash);
+/* The first half of that, to be called earlier: which shard. */
+void once__index_prefetch_shard(const struct once__index *index, uint64_t hash);
 
 /* Adds an entry; the caller knows that (hash, place) is not there. ONCE_ERR_KEYS, ONCE_ERR_MEMORY:
  * nothing has changed. */

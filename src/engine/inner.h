@@ -162,9 +162,10 @@ struct once__engine {
     bool manual;
 
     pthread_mutex_t lock;
-    bool stop;      /* threads shall end */
-    bool crashed;   /* nothing more is told */
-    once_ms now_ms; /* the latest store time that was used */
+    bool stop;         /* threads shall end */
+    bool crashed;      /* nothing more is told */
+    once_ms now_ms;    /* the latest store time that was used */
+    uint32_t now_uses; /* it may be used this often before the clock is read again */
 
     struct once__index *index;
     struct once__segment **segments; /* by slot; NULL where none was ever */
@@ -377,6 +378,9 @@ bool once__operate(struct once__engine *engine, struct once_op *op, enum once__c
 /* Writes a record over the one at (hash, place), which outlives its segment. As once__log_room. */
 ONCE_MUST_CHECK int once__carry(struct once__engine *engine, uint64_t hash, uint64_t place,
                                 const struct once__log_record *rec, uint32_t size);
+/* Store time. Within one call of many operations, and as long as the lock is held, the clock is read
+ * for every ONCE__NOW_USES of them only. */
+enum { ONCE__NOW_USES = 32 };
 once_ms once__engine_now(struct once__engine *engine);
 
 /* ---- the others ----------------------------------------------------------------------------------- */

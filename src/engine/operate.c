@@ -38,8 +38,13 @@ enum look { LOOK_DONE, LOOK_COLD };
 
 once_ms once__engine_now(struct once__engine *engine)
 {
-    once_ms now_ms = once__clock_now(&engine->clock);
+    once_ms now_ms;
 
+    if (engine->now_uses > 0) {
+        engine->now_uses--;
+        return engine->now_ms;
+    }
+    now_ms = once__clock_now(&engine->clock);
     if (now_ms > engine->now_ms)
         engine->now_ms = now_ms;
     return engine->now_ms;
@@ -95,6 +100,7 @@ static int read_cold(struct once__engine *engine, struct once_op *op, struct ski
     int err;
 
     engine->counts.cold_reads++;
+    engine->now_uses = 0;
     pthread_mutex_unlock(&engine->lock);
     err = once__segment_read_record(engine, found->place, &found->rec, &found->size,
                                     &found->memory);
@@ -231,13 +237,12 @@ static int decide(struct once__engine *engine, struct once_op *op, const struct 
 {
     struct once_moment at = {.now_ms = once__engine_now(engine),
                              .next_fence = engine->log.last_fence + 1};
-    struct once_record record = {.state = ONCE_STATE_ABSENT};
+    static const struct once_record absent = {.state = ONCE_STATE_ABSENT};
+    const struct once_record *record = found->present ? &found->rec.record : &absent;
     struct once_decision decision;
     int err;
 
-    if (found->present)
-        record = found->rec.record;
-    err = once__call_decide(op, &record, at, &decision);
+    err = once__call_decide(op, record, at, &decision);
     if (err == ONCE_OK)
         err = once__call_tell(op, &decision, at.now_ms);
     if (err != ONCE_OK)
@@ -246,7 +251,7 @@ static int decide(struct once__engine *engine, struct once_op *op, const struct 
         err = write_next(engine, op, found, &decision.next);
     else
         err = settle_unchanged(engine, op, found,
-                               once__call_holds_since(op, &record, &decision, at.now_ms));
+                               once__call_holds_since(op, record, &decision, at.now_ms));
     if (err != ONCE_OK)
         once__call_refuse(op, err, NULL);
     return err;

@@ -93,51 +93,74 @@ static struct once_decision look(const struct once_record *record, once_ms now_m
     return decision;
 }
 
-static struct once_decision decide(const struct once_op *op, const struct once_record *record,
-                                   const struct once_request *request, struct once_moment at)
+static struct once_decision resolve(const struct once_op *op, const struct once_record *record,
+                                    struct once_moment at)
 {
-    struct once_answer answer = {.code = op->code, .result = op->result};
+    struct once_resolution resolution = {
+        .done = op->done, .fence = op->fence, .answer = {.code = op->code, .result = op->result}};
+
+    return once__decide_resolve(record, &resolution, at);
+}
+
+static struct once_decision checkpoint(const struct once_op *op, const struct once_record *record,
+                                       once_ms now_ms)
+{
     struct once_step step = {
         .point = op->point, .data = op->data, .follows = op->follows, .after = op->after};
+
+    return once__decide_checkpoint(record, op->fence, &step, now_ms);
+}
+
+static void decide(const struct once_op *op, const struct once_record *record,
+                   struct once_moment at, struct once_decision *ret_decision)
+{
+    struct once_answer answer = {.code = op->code, .result = op->result};
     struct once_renewal renewal = {.fence = op->fence, .lease_ms = op->lease_ms};
-    struct once_resolution resolution = {.done = op->done, .fence = op->fence, .answer = answer};
 
     switch (op->call) {
-    case ONCE_CALL_BEGIN:
-        return once__decide_begin(record, request, at);
     case ONCE_CALL_COMPLETE:
-        return once__decide_complete(record, op->fence, &answer, at.now_ms);
+        *ret_decision = once__decide_complete(record, op->fence, &answer, at.now_ms);
+        break;
     case ONCE_CALL_FAIL:
-        return once__decide_fail(record, op->fence, op->result, at.now_ms);
+        *ret_decision = once__decide_fail(record, op->fence, op->result, at.now_ms);
+        break;
     case ONCE_CALL_CHECKPOINT:
-        return once__decide_checkpoint(record, op->fence, &step, at.now_ms);
+        *ret_decision = checkpoint(op, record, at.now_ms);
+        break;
     case ONCE_CALL_RENEW:
-        return once__decide_renew(record, renewal, at.now_ms);
+        *ret_decision = once__decide_renew(record, renewal, at.now_ms);
+        break;
     case ONCE_CALL_RESOLVE:
-        return once__decide_resolve(record, &resolution, at);
+        *ret_decision = resolve(op, record, at);
+        break;
     case ONCE_CALL_FORGET:
-        return once__decide_forget(record, op->fence, at.now_ms);
+        *ret_decision = once__decide_forget(record, op->fence, at.now_ms);
+        break;
+    case ONCE_CALL_BEGIN:
     case ONCE_CALL_GET:
+        *ret_decision = look(record, at.now_ms);
         break;
     }
-    return look(record, at.now_ms);
 }
 
 int once__call_decide(struct once_op *op, const struct once_record *record, struct once_moment at,
                       struct once_decision *ret_decision)
 {
     struct once_defect defect = {0, NULL};
-    struct once_request request = {.birth_ms = ONCE_BIRTH_NONE};
     int err = once__moment_check(at, &defect);
 
-    if (err == ONCE_OK && op->call == ONCE_CALL_BEGIN)
+    if (err == ONCE_OK && op->call == ONCE_CALL_BEGIN) {
+        struct once_request request;
+
         err = request_of(op, at.now_ms, &request, &defect);
-    if (err != ONCE_OK) {
-        once__call_refuse(op, err, defect.what);
-        return err;
+        if (err == ONCE_OK)
+            *ret_decision = once__decide_begin(record, &request, at);
+    } else if (err == ONCE_OK) {
+        decide(op, record, at, ret_decision);
     }
-    *ret_decision = decide(op, record, &request, at);
-    return ONCE_OK;
+    if (err != ONCE_OK)
+        once__call_refuse(op, err, defect.what);
+    return err;
 }
 
 static uint8_t *keep(uint8_t *at, struct once_bytes from, struct once_bytes *ret_bytes)

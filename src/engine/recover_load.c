@@ -58,6 +58,7 @@ static int insert_all(struct once__recovery *recovery, uint32_t slot,
 {
     struct once__engine *engine = recovery->engine;
     struct once__segment *segment = engine->segments[slot];
+    enum { AHEAD = 12 }; /* most of them are not in the processor's cache */
     int err = ONCE_OK;
 
     set_killed(recovery, segment->sequence, true);
@@ -66,6 +67,10 @@ static int insert_all(struct once__recovery *recovery, uint32_t slot,
         struct once__change change = {.had = false};
         uint32_t bit;
 
+        if (i + AHEAD < summary->entry_count) {
+            once__sidecar_entry_unpack(summary->entries + 2 * (i + AHEAD), &entry);
+            once__index_prefetch(engine->index, entry.hash);
+        }
         once__sidecar_entry_unpack(summary->entries + 2 * i, &entry);
         bit = entry.offset / ONCE__RECORD_ALIGN;
         if (recovery->bits[bit / 64] >> bit % 64 & 1)

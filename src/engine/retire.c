@@ -20,7 +20,7 @@
 
 /* Carrying costs at most a third of what is written, or as much again when long-lived records are
  * in the way. */
-enum { LIVE_PART = 4, SLACK_SEGMENTS = 4, PIECE = 64 };
+enum { LIVE_PART = 4, SLACK_SEGMENTS = 4, PIECE = 64, AHEAD = 8 };
 
 static struct once__segment *oldest_sealed(const struct once__engine *engine)
 {
@@ -217,6 +217,11 @@ static bool carry_on(struct once__engine *engine)
         struct once__sidecar_entry entry;
         uint64_t place;
 
+        if (retiring->next + AHEAD < retiring->summary->entry_count) {
+            once__sidecar_entry_unpack(retiring->summary->entries + 2 * (retiring->next + AHEAD),
+                                       &entry);
+            once__index_prefetch(engine->index, entry.hash);
+        }
         once__sidecar_entry_unpack(retiring->summary->entries + 2 * retiring->next, &entry);
         place = once__place(slot, entry.offset);
         if (once__index_has(engine->index, entry.hash, place)) {
@@ -242,7 +247,6 @@ static bool carry_on(struct once__engine *engine)
 static void recycle(struct once__engine *engine, uint32_t slot)
 {
     struct once__segment *segment = engine->segments[slot];
-    char name[ONCE__NAME_SIZE];
 
     for (int i = 0; i < ONCE__CLASS_COUNT; i++)
         ONCE_ASSERT(segment->classes[i].size == 0);
@@ -251,8 +255,17 @@ static void recycle(struct once__engine *engine, uint32_t slot)
     engine->spare_count++;
     engine->filled_count++;
     engine->counts.segments_retired++;
+}
+
+/* Without the lock: removing a file may take long. */
+static void remove_sidecar(struct once__engine *engine, uint32_t slot)
+{
+    char name[ONCE__NAME_SIZE];
+
     once__sidecar_name(slot, name);
+    pthread_mutex_unlock(&engine->lock);
     (void)engine->vfs->ops->remove(engine->vfs, name); /* else it is known by its sequence */
+    pthread_mutex_lock(&engine->lock);
 }
 
 /* SETTLE. */
@@ -265,6 +278,7 @@ static bool finish(struct once__engine *engine)
     if (engine->options.durability == ONCE_LOSES_UNSYNCED && once__log_sync(engine) != ONCE_OK)
         return false;
     ONCE_ASSERT(engine->segments[retiring->slot]->sequence == retiring->sequence);
+    remove_sidecar(engine, retiring->slot);
     recycle(engine, retiring->slot);
     once__summary_free(retiring->summary);
     retiring->summary = NULL;

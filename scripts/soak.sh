@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The long runs: every fuzzer for FUZZ_SECONDS (60 unless said), property tests over many seeds.
+# The long runs: a million power cuts, thousands of kills, every fuzzer for FUZZ_SECONDS (60 unless
+# said), property tests over many seeds.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
@@ -15,6 +16,19 @@ seeds() {
     done
 }
 
+# A violation prints the one command that plays its seed again.
+power_cuts() {
+    ninja -C build/release tests/power/power >/dev/null &&
+        build/release/tests/power/power --cuts "${SOAK_CUTS:-1000000}" --seed "${ONCE_SEED:-1000000}"
+}
+
+kills() {
+    ninja -C build/release tests/kill/kill_test tests/kill/kill_load >/dev/null &&
+        build/release/tests/kill/kill_test build/release/tests/kill/kill_load "${SOAK_KILLS:-5000}"
+}
+
+show "power cuts, ${SOAK_CUTS:-1000000}" power_cuts
+show "kill -9, ${SOAK_KILLS:-5000} rounds" kills
 show "fuzzers" scripts/fuzz.sh
 step "property tests, ${SOAK_SEEDS:-50} seeds" seeds
 finish

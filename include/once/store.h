@@ -154,8 +154,8 @@ struct once_op {
     struct once_reply reply;
 
     /* once_submit: called when reply is there, on a thread of the store, one at a time and in the
-     * order in which decisions became durable. It may submit more; it may not call once_call, once_close
-     * or any blocking form. The op is the caller's again from here on. */
+     * order in which decisions became durable. It may submit more; it may not call once_call,
+     * once_close or any blocking form. The op is the caller's again from here on. */
     void (*told)(struct once_op *op);
     void *user;
 
@@ -211,7 +211,8 @@ ONCE_API int once_complete(struct once_store *store, struct once_name name, uint
 ONCE_API int once_fail(struct once_store *store, struct once_name name, uint64_t fence,
                        struct once_bytes reason, struct once_reply *ret_reply);
 
-/* The last finished step. after may be NULL: then the last to arrive counts. OK, STALE, NOTFOUND. */
+/* The last finished step. after may be NULL: then the last to arrive counts. OK, STALE, NOTFOUND.
+ */
 ONCE_API int once_checkpoint(struct once_store *store, struct once_name name, uint64_t fence,
                              struct once_bytes point, struct once_bytes data,
                              const struct once_bytes *after, struct once_reply *ret_reply);
@@ -239,7 +240,7 @@ ONCE_API int once_forget(struct once_store *store, struct once_name name, uint64
 ONCE_API int once_get(struct once_store *store, struct once_name name,
                       struct once_reply *ret_reply);
 
-/* ---- Looking ---------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 /* Which operations. All zero, or NULL for the whole, is all of them. */
 struct once_filter {
@@ -302,10 +303,11 @@ struct once_stats {
 
 ONCE_API void once_stats_get(struct once_store *store, struct once_stats *ret_stats);
 
-/* Copies a store that is in use, by this process or another, or by nobody, into a new directory. What was told
- * before the call is in the copy. To restore, copy the directory back. ONCE_ERR_INVALID (the target
- * is there already), ONCE_ERR_NO_STORE, ONCE_ERR_DAMAGED, ONCE_ERR_SPACE, ONCE_ERR_IO, …; ret_message
- * (may be NULL) is written on failure only. progress (may be NULL) is told bytes done and in all. */
+/* Copies a store that is in use, by this process or another, or by nobody, into a new directory.
+ * What was told before the call is in the copy. To restore, copy the directory back.
+ * ONCE_ERR_INVALID (the target is there already), ONCE_ERR_NO_STORE, ONCE_ERR_DAMAGED,
+ * ONCE_ERR_SPACE, ONCE_ERR_IO, …; ret_message (may be NULL) is written on failure only. progress
+ * (may be NULL) is told bytes done and in all. */
 ONCE_API ONCE_MUST_CHECK int once_backup(const char *folder, const char *target,
                                          void (*progress)(void *user, uint64_t done, uint64_t all),
                                          void *user, struct once_message *ret_message);

@@ -172,7 +172,8 @@ ONCE_MUST_CHECK int once__check_walk(struct once__check *check, struct once__che
 void once__check_header_block(const struct once__check_segment *segment, uint8_t *ret_block);
 void once__check_patch_block(const struct once__check_segment *segment,
                              const struct once__patch *patch, uint8_t *ret_block);
-/* What a file has of the batches of a segment. quick gives up when the first is not in its place. */
+/* What a file has of the batches of a segment. quick gives up when the first is not in its place.
+ */
 struct once__probe {
     bool found;
     uint32_t offset; /* of the first that can be read */

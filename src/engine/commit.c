@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who writes, who waits, who is told. Group commit is greedy: whoever waits and finds that a write
- * may be begun writes what there is, also for the others; nobody waits for a timer. A caller in a blocking call
- * writes in its own thread, so that a lone caller pays for the disk and nothing else. What was
- * submitted is written and told by the store's own threads.
+ * may be begun writes what there is, also for the others; nobody waits for a timer. A caller in a
+ * blocking call writes in its own thread, so that a lone caller pays for the disk and nothing else.
+ * What was submitted is written and told by the store's own threads.
  *
  * INV-2: a reply is told when everything before its position is durable. INV-8: after a failed
  * write everybody who waits is told so and nothing else.

@@ -28,7 +28,7 @@ int once__message(int err, struct once_message *ret_message, const char *format,
     return err;
 }
 
-/* ---- Calls --------------------------------------------------------------------------------------- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static bool prepare(struct once__engine *engine, struct once_op *op)
 {
@@ -154,7 +154,7 @@ static void engine_stats(struct once_store *store, struct once_stats *ret_stats)
     *ret_stats = stats;
 }
 
-/* ---- By hand --------------------------------------------------------------------------------------- */
+/* ---- By hand --------------------------------------------------------------------------------- */
 
 struct once__write *once__engine_take(struct once_store *store)
 {
@@ -219,7 +219,7 @@ bool once__engine_work(struct once_store *store)
     return more;
 }
 
-/* ---- Closing ------------------------------------------------------------------------------------------ */
+/* ---- Closing --------------------------------------------------------------------------------- */
 
 /* Accepts a half-built one. */
 static void engine_free(struct once__engine *engine)
@@ -340,7 +340,7 @@ static const struct once__store_ops engine_ops = {
     .close = engine_close,
 };
 
-/* ---- Opening ------------------------------------------------------------------------------------------ */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static int check_options(struct once_options *options, struct once_message *ret_message)
 {

@@ -32,7 +32,8 @@ void once__engine_crash(struct once_store *store);
 
 struct once__write; /* a durable write under way */
 
-/* The next batch to write, or NULL: nothing to write, or ONCE_BATCHES_IN_FLIGHT_MAX are under way. */
+/* The next batch to write, or NULL: nothing to write, or ONCE_BATCHES_IN_FLIGHT_MAX are under way.
+ */
 struct once__write *once__engine_take(struct once_store *store);
 /* Writes it. Several may be under way, and end in any order. */
 ONCE_MUST_CHECK int once__engine_write(struct once_store *store, struct once__write *write);

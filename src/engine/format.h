@@ -136,7 +136,8 @@ struct once__batch_header {
     uint64_t next_chain;
     /* Random, new each time the store is opened. Else a batch that is written again after a crash
      * could come out the same as the one that was lost, and what once followed that one would
-     * follow it again, though nobody was told of it and others have been told that it is not there. */
+     * follow it again, though nobody was told of it and others have been told that it is not there.
+     */
     uint64_t life;
 };
 /* Writes the header and returns its check, which the next batch repeats. salt is its segment's. */

@@ -78,7 +78,7 @@ struct once__segment {
     struct once__class classes[ONCE__CLASS_COUNT];
 };
 
-/* ---- The log ---------------------------------------------------------------------------------- */
+/* ---- The log --------------------------------------------------------------------------------- */
 
 /* A durable write: a closed batch, or the header of a new segment. */
 struct once__write {
@@ -127,7 +127,7 @@ struct once__log {
     int failed;       /* an error: nothing more is written or told (INV-8) */
 };
 
-/* ---- The engine ------------------------------------------------------------------------------- */
+/* ---- The engine ------------------------------------------------------------------------------ */
 
 /* A thread in a blocking call. */
 struct once__waiter {
@@ -214,7 +214,7 @@ static inline struct once__engine *once__engine_of(struct once_store *store)
     return (struct once__engine *)(void *)store;
 }
 
-/* ---- segment.c -------------------------------------------------------------------------------- */
+/* ---- segment.c ------------------------------------------------------------------------------- */
 
 /* The slot of a sequence from oldest to the newest. */
 uint32_t once__segment_slot(const struct once__engine *engine, uint64_t sequence);
@@ -254,13 +254,13 @@ ONCE_MUST_CHECK int once__segment_read(struct once__engine *engine, uint32_t slo
 /* Forgets the reading handle of a slot whose file is replaced or removed. */
 void once__segment_forget_reader(struct once__engine *engine, uint32_t slot);
 void once__segment_close_readers(struct once__engine *engine);
-/* Reads the record at a place without the lock, into memory that the caller frees. The bytes of ret_rec
- * point into it. ONCE_ERR_DAMAGED, ONCE_ERR_IO, ONCE_ERR_MEMORY. */
+/* Reads the record at a place without the lock, into memory that the caller frees. The bytes of
+ * ret_rec point into it. ONCE_ERR_DAMAGED, ONCE_ERR_IO, ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__segment_read_record(struct once__engine *engine, uint64_t place,
                                               struct once__log_record *ret_rec, uint32_t *ret_size,
                                               void **ret_memory);
 
-/* ---- sidecar.c: summaries ------------------------------------------------------------------------ */
+/* ---- sidecar.c: summaries -------------------------------------------------------------------- */
 
 /* An empty one, for a segment that is being written. ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__summary_new(const struct once__engine *engine,
@@ -271,12 +271,14 @@ void once__summary_note(struct once__summary *summary, uint64_t own_sequence, ui
                         struct once__weight weight, uint64_t hash,
                         const struct once__log_record *rec);
 void once__summary_free(struct once__summary *summary); /* accepts NULL */
-/* The summary of a sealed segment from its sidecar, or ONCE_ERR_NO_STORE, ONCE_ERR_DAMAGED, …. Needs no lock. */
+/* The summary of a sealed segment from its sidecar, or ONCE_ERR_NO_STORE, ONCE_ERR_DAMAGED, ….
+ * Needs no lock. */
 ONCE_MUST_CHECK int once__summary_load(struct once__engine *engine, uint32_t slot,
                                        uint64_t sequence, uint64_t chain, uint32_t end,
                                        struct once__summary **ret_summary);
-/* The summary of a segment from its log, up to known_end (0: to wherever it goes). Only what the segment itself did not replace. Needs
- * no lock. Like once__scan_segment; ret_scan tells how it ended. */
+/* The summary of a segment from its log, up to known_end (0: to wherever it goes). Only what the
+ * segment itself did not replace. Needs no lock. Like once__scan_segment; ret_scan tells how it
+ * ended. */
 struct once__scan;
 ONCE_MUST_CHECK int once__summary_scan(struct once__engine *engine, struct once__file *file,
                                        uint32_t known_end, uint64_t durable,
@@ -286,7 +288,7 @@ ONCE_MUST_CHECK int once__summary_scan(struct once__engine *engine, struct once_
  * have one now. Takes the lock. */
 bool once__sidecar_work(struct once__engine *engine);
 
-/* ---- log.c ------------------------------------------------------------------------------------- */
+/* ---- log.c ----------------------------------------------------------------------------------- */
 
 static inline uint64_t once__position(const struct once__engine *engine, uint64_t sequence,
                                       uint32_t offset)
@@ -295,8 +297,8 @@ static inline uint64_t once__position(const struct once__engine *engine, uint64_
 }
 
 /* Room for a record of this size in the open batch; a new batch or segment is begun where it does
- * not fit. ONCE_ERR_FULL: not now, a write must end first. ONCE_ERR_SPACE: there is no spare segment. Only for sizes
- * that fit into a segment. */
+ * not fit. ONCE_ERR_FULL: not now, a write must end first. ONCE_ERR_SPACE: there is no spare
+ * segment. Only for sizes that fit into a segment. */
 struct once__spot {
     uint8_t *bytes;
     uint32_t slot;
@@ -307,7 +309,8 @@ ONCE_MUST_CHECK int once__log_room(struct once__engine *engine, uint32_t size,
                                    struct once__spot *ret_spot);
 /* The record was encoded into that room. */
 void once__log_add(struct once__engine *engine, uint32_t size, uint64_t check);
-/* Asks for a batch even if nothing is to be written, and gives the position to wait for. ONCE_ERR_FULL, ONCE_ERR_SPACE as above. */
+/* Asks for a batch even if nothing is to be written, and gives the position to wait for.
+ * ONCE_ERR_FULL, ONCE_ERR_SPACE as above. */
 ONCE_MUST_CHECK int once__log_mark(struct once__engine *engine, uint64_t *ret_position);
 /* Is there something to write, and may it be written now? */
 bool once__log_ready(const struct once__engine *engine);
@@ -326,7 +329,7 @@ uint32_t once__log_record_max(const struct once__engine *engine);
 /* Bytes left in the active segment for batches after the open one. */
 uint32_t once__log_left(const struct once__engine *engine);
 
-/* ---- space.c ----------------------------------------------------------------------------------- */
+/* ---- space.c --------------------------------------------------------------------------------- */
 
 /* What a record of this size reserves while it is open. */
 uint32_t once__reserve_of(const struct once__engine *engine, uint32_t record_size);
@@ -335,7 +338,8 @@ struct once__change {
     struct once__weight before;
     struct once__weight after;
 };
-/* May this change be written? Makes spare segments if it must. ONCE_ERR_SPACE, ONCE_ERR_TOO_LARGE, …*/
+/* May this change be written? Makes spare segments if it must. ONCE_ERR_SPACE, ONCE_ERR_TOO_LARGE,
+ * … */
 ONCE_MUST_CHECK int once__space_admit(struct once__engine *engine,
                                       const struct once__change *change);
 /* May a batch without records be written? ONCE_ERR_SPACE. */
@@ -349,7 +353,7 @@ bool once__space_short(const struct once__engine *engine);
 /* How many spares what is reserved needs. */
 uint32_t once__space_spares_needed(const struct once__engine *engine);
 
-/* ---- commit.c ----------------------------------------------------------------------------------- */
+/* ---- commit.c -------------------------------------------------------------------------------- */
 
 /* Writes one batch, if that can be done now. Drops the lock meanwhile. */
 bool once__commit_write_one(struct once__engine *engine);
@@ -368,7 +372,7 @@ void once__commit_after_write(struct once__engine *engine);          /* wakes wh
 ONCE_MUST_CHECK int once__commit_start(struct once__engine *engine); /* the writers */
 void once__commit_stop(struct once__engine *engine);
 
-/* ---- operate.c ---------------------------------------------------------------------------------- */
+/* ---- operate.c ------------------------------------------------------------------------------- */
 
 enum once__cold { ONCE__COLD_READ, ONCE__COLD_DEFER };
 /* Decides a checked op and writes its reply; op->inner.position says what must be durable before it
@@ -378,12 +382,12 @@ bool once__operate(struct once__engine *engine, struct once_op *op, enum once__c
 /* Writes a record over the one at (hash, place), which outlives its segment. As once__log_room. */
 ONCE_MUST_CHECK int once__carry(struct once__engine *engine, uint64_t hash, uint64_t place,
                                 const struct once__log_record *rec, uint32_t size);
-/* Store time. Within one call of many operations, and as long as the lock is held, the clock is read
- * for every ONCE__NOW_USES of them only. */
+/* Store time. Within one call of many operations, and as long as the lock is held, the clock is
+ * read for every ONCE__NOW_USES of them only. */
 enum { ONCE__NOW_USES = 32 };
 once_ms once__engine_now(struct once__engine *engine);
 
-/* ---- the others ----------------------------------------------------------------------------------- */
+/* ---- the others ------------------------------------------------------------------------------ */
 
 bool once__retire_work(struct once__engine *engine);
 bool once__keeper_work(struct once__engine *engine);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The work behind the scenes, by one thread: writes on an interval, sidecars, expiry, and keeping
- * spare segments ready. Nothing that a caller waits for depends on it, but for spare segments, which a caller
- * makes itself when there is none.
+ * spare segments ready. Nothing that a caller waits for depends on it, but for spare segments,
+ * which a caller makes itself when there is none.
  */
 #include "engine/inner.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reading records of sealed segments, without the engine's lock: a bounded set of open files, found
- * by slot. Whoever reads checks afterwards, under the lock, that the slot was not recycled meanwhile.
+ * by slot. Whoever reads checks afterwards, under the lock, that the slot was not recycled
+ * meanwhile.
  */
 #include "engine/inner.h"
 

@@ -5,10 +5,12 @@
  *
  *   1. Every segment file's header says which segment it holds; a file without one is spare.
  *   2. The last two segments are read whole: only there batches may be missing, because a segment
- *      is not begun before the one before the last is durable. At the first gap the log ends, unless something proves that
+ *      is not begun before the one before the last is durable. At the first gap the log ends,
+ *      unless something proves that
  *      what is missing was durable: that is damage, and nobody may be told anything (INV-3).
  *   3. What is read there is synced before it is believed: a process that died may have left it in
- *      the system's memory only. What no later batch proves to be durable is written again, because after a
+ *      the system's memory only. What no later batch proves to be durable is written again, because
+ *      after a
  *      sync that failed a sync that succeeds proves nothing (INV-8).
  *   4. The last batch says which segment is the oldest; all from there on must be there. Their
  *      summaries, from sidecars or from the log, newest first, make the index.
@@ -34,7 +36,7 @@ int once__recovery_damaged(struct once__recovery *recovery, const struct once__s
                          name, seen->header.sequence, offset, what ? what : "it cannot be read");
 }
 
-/* ---- Where the log ends ------------------------------------------------------------------------------ */
+/* ---- Where the log ends ---------------------------------------------------------------------- */
 
 int once__recovery_scan(struct once__recovery *recovery, const struct once__seen *seen,
                         uint32_t known_end, uint64_t durable, struct once__summary **ret_summary,
@@ -123,8 +125,8 @@ static int scan_previous(struct once__recovery *recovery, bool proved, bool *ret
 }
 
 /* The newest segment and the one before it may have lost their ends. If the one before has, then
- * the newest is not part of the log; and if nothing is left of the one before, the one before that tells the
- * rest, and is whole, because it was durable when the newest was begun. */
+ * the newest is not part of the log; and if nothing is left of the one before, the one before that
+ * tells the rest, and is whole, because it was durable when the newest was begun. */
 static int find_end(struct once__recovery *recovery)
 {
     bool proved = false, whole = false;
@@ -212,7 +214,7 @@ static int find_lost_header(struct once__recovery *recovery)
     return err;
 }
 
-/* ---- What is not known to be durable ----------------------------------------------------------- */
+/* ---- What is not known to be durable --------------------------------------------------------- */
 
 /* Where in the image of a segment the first batch behind the proved ones begins; end if there is
  * none, 0 if the segment's header is not proved either. */
@@ -287,7 +289,7 @@ static int prove_tail(struct once__recovery *recovery)
     return err == ONCE_OK ? prove(recovery, newest, recovery->end.end) : err;
 }
 
-/* ---- All together ------------------------------------------------------------------------------------ */
+/* ---- All together ---------------------------------------------------------------------------- */
 
 static void start_log(struct once__recovery *recovery)
 {

@@ -15,7 +15,7 @@ static struct once__vfs *vfs_of(const struct once__recovery *recovery)
     return recovery->engine->vfs;
 }
 
-/* ---- Which files there are ------------------------------------------------------------------------ */
+/* ---- Which files there are ------------------------------------------------------------------- */
 
 static int note_name(void *user, const char *name)
 {
@@ -140,7 +140,7 @@ static int look_at_all(struct once__recovery *recovery)
     return ONCE_OK;
 }
 
-/* ---- A new store ---------------------------------------------------------------------------------------- */
+/* ---- A new store ----------------------------------------------------------------------------- */
 
 static const char NEW_STORE_NAME[] = ONCE__STORE_NAME ".new";
 static const char OLD_STORE_NAME[] = ONCE__STORE_NAME ".old"; /* of an earlier try */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- What is in it -------------------------------------------------------------------------------------- */
+/* ---- What is in it --------------------------------------------------------------------------- */
 
 static int note_killed(struct once__recovery *recovery, uint64_t own_sequence,
                        const struct once__summary *summary)

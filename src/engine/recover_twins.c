@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Recovery after something was given up (`once check --repair`). A record tells which one it
- * replaces; if that one is lost, so is the word that it replaced an older one, and the older one would be found beside
- * the newest. Here the older ones of a name go, before anyone can see or carry them.
+ * replaces; if that one is lost, so is the word that it replaced an older one, and the older one
+ * would be found beside the newest. Here the older ones of a name go, before anyone can see or
+ * carry them.
  */
 #include "engine/recovery.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Expiry. The oldest segment goes as a whole when little of it is needed any more, or when the log
- * has become much larger than what is needed of it. First what outlives it (open operations,
- * longer retentions) is carried to the tail, then a batch that says "the oldest is the next one" becomes
+ * has become much larger than what is needed of it. First what outlives it (open operations, longer
+ * retentions) is carried to the tail, then a batch that says "the oldest is the next one" becomes
  * durable, and only then the file is used again (INV-3, INV-4).
  *
  *     IDLE ──due──▶ CARRY ──all entries──▶ SETTLE ──durable──▶ IDLE

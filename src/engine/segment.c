@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Slots and sequences ---------------------------------------------------------------------- */
+/* ---- Slots and sequences --------------------------------------------------------------------- */
 
 uint32_t once__segment_slot(const struct once__engine *engine, uint64_t sequence)
 {
@@ -113,7 +113,7 @@ bool once__segment_find_spare(const struct once__engine *engine, bool filled_onl
     return have;
 }
 
-/* ---- Files ------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 enum { FILL_SIZE = 1 << 20 };
 
@@ -182,7 +182,7 @@ void once__segment_made(struct once__engine *engine, uint32_t slot, int err, boo
     engine->filled_count += filled ? 1 : 0;
 }
 
-/* ---- What is needed ----------------------------------------------------------------------------- */
+/* ---- What is needed -------------------------------------------------------------------------- */
 
 struct once__weight once__weight_of(const struct once_record *record, uint32_t size)
 {

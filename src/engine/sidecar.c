@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- In memory ----------------------------------------------------------------------------------- */
+/* ---- In memory ------------------------------------------------------------------------------- */
 
 static int reserve(uint64_t **words, size_t *capacity, size_t needed)
 {
@@ -89,7 +89,7 @@ void once__summary_free(struct once__summary *summary)
     free(summary);
 }
 
-/* ---- From a sidecar -------------------------------------------------------------------------------- */
+/* ---- From a sidecar -------------------------------------------------------------------------- */
 
 static int read_file(struct once__engine *engine, const char *name, uint8_t **ret_bytes,
                      size_t *ret_size)
@@ -172,7 +172,7 @@ int once__summary_load(struct once__engine *engine, uint32_t slot, uint64_t sequ
     return err;
 }
 
-/* ---- From the log ----------------------------------------------------------------------------------- */
+/* ---- From the log ---------------------------------------------------------------------------- */
 
 struct gathering {
     struct once__engine *engine;
@@ -251,7 +251,7 @@ int once__summary_scan(struct once__engine *engine, struct once__file *file, uin
     return ONCE_OK;
 }
 
-/* ---- To a sidecar -------------------------------------------------------------------------------------- */
+/* ---- To a sidecar ---------------------------------------------------------------------------- */
 
 static int by_first_word(const void *a, const void *b)
 {

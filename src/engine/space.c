@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Space: what was admitted can finish (INV-7). An open operation (STARTED or DOUBT) keeps a reserve: the blocks
- * that its last record takes if it is written alone, with a result of ONCE_RESULT_RESERVED bytes. The invariant is
+ * Space: what was admitted can finish (INV-7). An open operation (STARTED or DOUBT) keeps a
+ * reserve: the blocks that its last record takes if it is written alone, with a result of
+ * ONCE_RESULT_RESERVED bytes. The invariant is
  *
  *     free >= reserved
  *
  * where free counts only space that files already have, so that no other user of the disk can take
  * it, and counts what may be lost at the end of a segment as lost. What would break it is refused
- * with ONCE_ERR_SPACE; ending an operation never does, as long as its result is not larger than what was
- * reserved. One more segment is kept for expiry, which must write before it frees.
+ * with ONCE_ERR_SPACE; ending an operation never does, as long as its result is not larger than
+ * what was reserved. One more segment is kept for expiry, which must write before it frees.
  */
 #include "engine/inner.h"
 

@@ -18,7 +18,8 @@
 ONCE_MUST_CHECK int once__call_check(struct once_op *op);
 
 /* Checks what needs the time, and decides. get decides nothing: its word is OK or NOTFOUND. The
- * decision borrows from op and record. ONCE_ERR_KEY_FUTURE, ONCE_ERR_CLOCK, ONCE_ERR_FULL, also in reply.err. */
+ * decision borrows from op and record. ONCE_ERR_KEY_FUTURE, ONCE_ERR_CLOCK, ONCE_ERR_FULL, also in
+ * reply.err. */
 ONCE_MUST_CHECK int once__call_decide(struct once_op *op, const struct once_record *record,
                                       struct once_moment at, struct once_decision *ret_decision);
 
@@ -30,9 +31,9 @@ ONCE_MUST_CHECK int once__call_tell(struct once_op *op, const struct once_decisi
 /* Nothing was decided, or nobody knows. */
 void once__call_refuse(struct once_op *op, int err, const char *what);
 
-/* The first time at which this unchanged decision holds: what was told because time has passed
- * must not be taken back by a clock that starts earlier after a crash (INV-6). 0 when it does not depend on
- * time. */
+/* The first time at which this unchanged decision holds: what was told because time has passed must
+ * not be taken back by a clock that starts earlier after a crash (INV-6). 0 when it does not depend
+ * on time. */
 once_ms once__call_holds_since(const struct once_op *op, const struct once_record *record,
                                const struct once_decision *decision, once_ms now_ms);
 

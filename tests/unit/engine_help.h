@@ -41,7 +41,7 @@ struct life {
     struct once__time_source time;
 };
 
-/* ---- Time -------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static inline once_ms life_wall(void *self)
 {
@@ -60,7 +60,7 @@ static inline void life_pass(struct life *life, once_ms ms)
     life->boot_ms += ms;
 }
 
-/* ---- Life and death ---------------------------------------------------------------------------- */
+/* ---- Life and death -------------------------------------------------------------------------- */
 
 static inline int life_try_open(struct life *life, struct once_message *ret_message)
 {
@@ -167,7 +167,7 @@ static inline struct once_stats life_stats(struct life *life)
     return stats;
 }
 
-/* ---- Operations: blocking, all expected to be decided ------------------------------------------- */
+/* ---- Operations: blocking, all expected to be decided ---------------------------------------- */
 
 struct life_key {
     char text[LIFE_KEY_SIZE];
@@ -271,7 +271,7 @@ static inline void life_roll(struct life *life, once_ms ttl_ms, unsigned *number
     }
 }
 
-/* ---- Submitted -------------------------------------------------------------------------------- */
+/* ---- Submitted ------------------------------------------------------------------------------- */
 
 /* An operation that counts how often, and when among the others, it was told. */
 struct life_op {

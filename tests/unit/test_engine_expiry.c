@@ -180,7 +180,7 @@ static void index__keys_expire__are_taken_out(void **state)
     life_end(&life);
 }
 
-/* ---- Time --------------------------------------------------------------------------------------- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 static void inv6_told_as_expired__wall_clock_set_back_after_a_crash__stays_expired(void **state)
 {

@@ -56,7 +56,7 @@ static void list__everything_changes_while_a_page_is_shown__each_is_given_once(v
     life_end(&life);
 }
 
-/* ---- Filters ------------------------------------------------------------------------------------- */
+/* ---- Filters --------------------------------------------------------------------------------- */
 
 struct tally {
     unsigned by_state[ONCE_STATE_DOUBT + 1];
@@ -178,7 +178,7 @@ static void inv2_list__of_what_is_not_durable__writes_it_first(void **state)
     life_end(&life);
 }
 
-/* ---- Numbers ------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static void stats__a_few_operations__add_up(void **state)
 {

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-/* ---- What was told is there ---------------------------------------------------------------------- */
+/* ---- What was told is there ------------------------------------------------------------------ */
 
 /* Operations in every state, with every field; spread over segments when number is given. */
 enum { STATES = 8 };
@@ -182,7 +182,7 @@ static void inv1_fences__across_restarts_and_forgets__only_grow(void **state)
     life_end(&life);
 }
 
-/* ---- Tails ---------------------------------------------------------------------------------------- */
+/* ---- Tails ----------------------------------------------------------------------------------- */
 
 /* Batches under way when power failed: whichever of them landed, the log ends before the first that
  * did not, and goes on from there, again and again. */

@@ -13,7 +13,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "engine" / "v1"
-LIBRARY = Path(os.environ.get("ONCE_LIB", ROOT / "build" / "release" / "libonce.so"))
+BINARY = Path(os.environ.get("ONCE_BIN", ROOT / "build" / "once")).resolve()
+LIBRARY = Path(os.environ.get("ONCE_LIB", BINARY.parents[2] / "libonce.so"))
 BLOCK = 4096
 EXECUTE, REPLAY, BUSY, DONE = 0, 1, 2, 6
 

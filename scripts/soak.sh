@@ -29,6 +29,7 @@ kills() {
 
 show "power cuts, ${SOAK_CUTS:-1000000}" power_cuts
 show "kill -9, ${SOAK_KILLS:-5000} rounds" kills
+show "mistakes are refuted" "${PYTHON:-/usr/bin/python3}" proof/mistakes.py
 show "fuzzers" scripts/fuzz.sh
 step "property tests, ${SOAK_SEEDS:-50} seeds" seeds
 finish

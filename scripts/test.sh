@@ -20,6 +20,6 @@ show "end to end" end_to_end
 step "fuzzers, 5 s each" env FUZZ_SECONDS=5 scripts/fuzz.sh
 step "bench runs" benchmarks
 show "proof" "$PYTHON" proof/prove.py
-show "mistakes are refuted" "$PYTHON" proof/mistakes.py
+show "mistakes are refuted (all: make proof)" "$PYTHON" proof/mistakes.py --every 3
 show "models" proof/spin/run
 finish

@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-enum { NO_SLOT = UINT32_MAX, PIECE_SIZE = 1024 };
+#define NO_SLOT UINT32_MAX
+enum { PIECE_SIZE = 1024 };
 
 static int find_reader(struct once__engine *engine, uint32_t slot)
 {

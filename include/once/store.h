@@ -48,7 +48,10 @@ struct once_options {
     once_ms interval_ms;    /* of ONCE_LOSES_INTERVAL; 0 is ONCE_INTERVAL_MS_DEFAULT */
     uint64_t disk_size_max; /* bytes that the store may take on disk; 0 is as many as there are */
     uint64_t keys_max;      /* keys that the store may hold; 0 is ONCE_KEYS_MAX */
-    uint32_t segment_size;  /* of a store that is made now; 0 is ONCE_SEGMENT_SIZE_DEFAULT */
+    uint32_t segment_size;  /* of a store that is made now: a power of two, ONCE_SEGMENT_SIZE_MIN to
+                             * _MAX; 0 is ONCE_SEGMENT_SIZE_DEFAULT. One that is there keeps its
+                             * own. A record, result and data included, must fit into a segment,
+                             * else ONCE_ERR_TOO_LARGE */
     bool must_exist;        /* do not make a store where there is none: ONCE_ERR_NO_STORE */
 };
 
@@ -60,7 +63,7 @@ struct once_message {
 /* Opens the store in this directory, which is made if it is not there (mode 0700), together with
  * its parent's. Reads what it needs to answer, cuts a torn tail, and starts the store's threads.
  *
- * ONCE_ERR_INVALID (an option), ONCE_ERR_LOCKED, ONCE_ERR_NO_STORE, ONCE_ERR_VERSION,
+ * ONCE_ERR_INVALID (an option, no folder), ONCE_ERR_LOCKED, ONCE_ERR_NO_STORE, ONCE_ERR_VERSION,
  * ONCE_ERR_DAMAGED (`once check` says more), ONCE_ERR_SPACE, ONCE_ERR_IO, ONCE_ERR_PERMISSION,
  * ONCE_ERR_KEYS, ONCE_ERR_MEMORY, ONCE_ERR_CLOCK, ONCE_ERR_RANDOM. ret_message (may be NULL) is
  * written on failure only. options may be NULL. */
@@ -266,10 +269,11 @@ struct once_item {
 
 /* Calls each for up to count operations (1 to ONCE_LIST_COUNT_MAX) after the cursor, 0 for the
  * beginning, in an order that means nothing, and gives the cursor to go on with, 0 at the end. A
- * page may be shorter than count, even empty, before the end. An operation that is there from the
- * first page to the last is given exactly once. Only durable facts are shown. Listing STARTED or
- * DOUBT reads only those; other states read every record. ONCE_ERR_INVALID, ONCE_ERR_STOPPED,
- * ONCE_ERR_DAMAGED, ONCE_ERR_IO, ONCE_ERR_MEMORY. */
+ * page may be shorter than count, even empty, before the end. each runs on the caller's thread and
+ * may call the store, but not close it. A list may wait: do not ask for one in told. An operation
+ * that is there from the first page to the last is given exactly once. Only durable facts are
+ * shown. Listing STARTED or DOUBT reads only those; other states read every record.
+ * ONCE_ERR_INVALID, ONCE_ERR_STOPPED, ONCE_ERR_DAMAGED, ONCE_ERR_IO, ONCE_ERR_MEMORY. */
 ONCE_API ONCE_MUST_CHECK int once_list(struct once_store *store, const struct once_filter *filter,
                                        uint64_t cursor, size_t count,
                                        void (*each)(void *user, const struct once_item *item),
@@ -304,10 +308,16 @@ struct once_stats {
 ONCE_API void once_stats_get(struct once_store *store, struct once_stats *ret_stats);
 
 /* Copies a store that is in use, by this process or another, or by nobody, into a new directory.
- * What was told before the call is in the copy. To restore, copy the directory back.
- * ONCE_ERR_INVALID (the target is there already), ONCE_ERR_NO_STORE, ONCE_ERR_DAMAGED,
- * ONCE_ERR_SPACE, ONCE_ERR_IO, …; ret_message (may be NULL) is written on failure only. progress
- * (may be NULL) is told bytes done and in all. */
+ * What was told before the call is in the copy (with another durability than ONCE_LOSES_NOTHING,
+ * what had reached the disk). The copy is made as "TARGET.partial" and renamed when it is whole and
+ * durable; after a failure the unfinished one stays, and the next backup to this target replaces
+ * it. To restore, copy the directory back.
+ *
+ * ONCE_ERR_INVALID (the target is there already, or lies inside of the store), ONCE_ERR_NO_STORE,
+ * ONCE_ERR_VERSION, ONCE_ERR_DAMAGED, ONCE_ERR_SPACE, ONCE_ERR_PERMISSION, ONCE_ERR_MEMORY,
+ * ONCE_ERR_IO (also when the store changes faster than it can be copied); ret_message (may be NULL)
+ * is written on failure only. progress (may be NULL) is told bytes done and in all, on the
+ * caller's thread; both begin anew when parts are copied again. */
 ONCE_API ONCE_MUST_CHECK int once_backup(const char *folder, const char *target,
                                          void (*progress)(void *user, uint64_t done, uint64_t all),
                                          void *user, struct once_message *ret_message);

@@ -77,8 +77,11 @@ static struct remedy_text remedy_text(enum once__remedy remedy)
         [ONCE__REMEDY_NONE] = {"none", "repair cannot mend this: restore a backup"},
         [ONCE__REMEDY_NEW_STORE] = {"new_store_file",
                                     "repair writes a new store file; nothing is lost"},
-        [ONCE__REMEDY_SPARE] = {"spare", "repair makes it a spare file; nothing is lost"},
-        [ONCE__REMEDY_EXTEND] = {"extend", "repair extends the file; nothing is lost by that"},
+        [ONCE__REMEDY_SPARE] = {"spare",
+                                "repair makes it a spare file; the log as far as it can be "
+                                "followed does not need it"},
+        [ONCE__REMEDY_EXTEND] =
+            {"extend", "repair extends the file; what lay behind its end is gone already"},
         [ONCE__REMEDY_NEW_HEADER] = {"new_header",
                                      "repair writes the header again; nothing is lost by that"},
         [ONCE__REMEDY_DELETE] = {"delete_sidecar",

@@ -9,13 +9,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <once/store.h>
 
 #include "engine/check.h"
 #include "engine/inner.h"
 #include "engine/vfs_folder.h"
+
+/* What a copy is made of. Nothing else in the folder is ours to remove. */
+static bool is_of_a_copy(const char *name)
+{
+    bool is_segment;
+    uint32_t slot;
+
+    return strcmp(name, ONCE__STORE_NAME) == 0 || once__name_slot(name, &is_segment, &slot);
+}
+
+static int refuse_foreign(void *user, const char *name)
+{
+    (void)user;
+    return is_of_a_copy(name) ? ONCE_OK : ONCE_ERR_INVALID;
+}
 
 static int remove_name(void *user, const char *name)
 {
@@ -24,19 +41,42 @@ static int remove_name(void *user, const char *name)
     return vfs->ops->remove(vfs, name);
 }
 
-/* An unfinished copy of before is no use to anyone. */
-static int open_partial(const char *partial, struct once__vfs **ret_vfs, int *ret_errno)
+/* Takes the folder of the unfinished copy: -1 and errno, or a descriptor that holds it until it is
+ * closed, after the copy has its name. Two that copy to one place would each spoil what the other
+ * has finished. */
+static int take_partial(const char *partial)
 {
-    int err = once__vfs_open(partial, true, ret_vfs, ret_errno);
+    struct stat held, named;
+    int fd;
 
-    if (err != ONCE_OK)
-        return err;
-    err = (*ret_vfs)->ops->list(*ret_vfs, remove_name, *ret_vfs);
-    if (err != ONCE_OK) {
-        *ret_errno = (*ret_vfs)->system_errno;
-        (*ret_vfs)->ops->free(*ret_vfs);
+    fd = open(partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+        if (fstat(fd, &held) == 0 && lstat(partial, &named) == 0 && held.st_ino == named.st_ino &&
+            held.st_dev == named.st_dev)
+            return fd;
+        errno = EWOULDBLOCK; /* just finished and renamed */
     }
-    return err;
+    close(fd);
+    return -1;
+}
+
+/* An unfinished copy of before is no use to anyone. */
+static int clear_partial(struct once__vfs *to, const char *partial, struct once_message *message)
+{
+    int err = to->ops->list(to, refuse_foreign, NULL);
+
+    if (err == ONCE_ERR_INVALID)
+        return once__message(err, message,
+                             "%s is there already and holds files that are no unfinished copy: "
+                             "move them away, or name another target",
+                             partial);
+    if (err == ONCE_OK)
+        err = to->ops->list(to, remove_name, to);
+    return err == ONCE_OK ? ONCE_OK
+                          : once__message(err, message, "%s cannot be emptied: %s", partial,
+                                          strerror(to->system_errno));
 }
 
 /* The folder in which the last part of the path lies. */
@@ -93,16 +133,34 @@ static int copy_folder(struct once__vfs *from, const char *target,
 {
     char partial[PATH_MAX];
     struct once__vfs *to = NULL;
-    int err, error = 0;
+    int err, error = 0, held;
 
     if (snprintf(partial, sizeof(partial), "%s.partial", target) >= (int)sizeof(partial))
         return once__message(ONCE_ERR_INVALID, ret_message, "the target's name is too long");
-    err = open_partial(partial, &to, &error);
+    err = once__vfs_open(partial, true, &to, &error); /* made durably, with what leads to it */
     if (err != ONCE_OK)
         return once__message(err, ret_message, "%s cannot be made: %s", partial, strerror(error));
-    err = once__backup(from, to, progress, user, ret_message);
     to->ops->free(to);
-    return err == ONCE_OK ? give_name(partial, target, ret_message) : err;
+    held = take_partial(partial);
+    if (held < 0) {
+        error = errno;
+        return once__message(error == EWOULDBLOCK ? ONCE_ERR_LOCKED : once__vfs_err(error),
+                             ret_message, "%s cannot be taken: %s", partial,
+                             error == EWOULDBLOCK ? "another backup is at it" : strerror(error));
+    }
+    err = once__vfs_open(partial, false, &to, &error); /* only now: it may have been another's */
+    if (err != ONCE_OK) {
+        close(held);
+        return once__message(err, ret_message, "%s cannot be opened: %s", partial, strerror(error));
+    }
+    err = clear_partial(to, partial, ret_message);
+    if (err == ONCE_OK)
+        err = once__backup(from, to, progress, user, ret_message);
+    to->ops->free(to);
+    if (err == ONCE_OK)
+        err = give_name(partial, target, ret_message);
+    close(held);
+    return err;
 }
 
 int once_backup(const char *folder, const char *target,

@@ -56,6 +56,11 @@ struct backup {
     uint64_t bad_sequence;
     uint32_t bad_offset;
     unsigned bad_rounds;
+    /* A file of this round whose header cannot be right. An owner writes a header in one sector,
+     * into a file of full size: it is damage, unless it is gone in the next round. */
+    bool header_bad;
+    uint32_t header_slot;
+    const char *header_what;
 };
 
 static int by_sequence(const void *a, const void *b)
@@ -139,6 +144,21 @@ static int open_source(const struct backup *backup, uint32_t slot, struct once__
     return backup->from->ops->open(backup->from, name, ONCE__OPEN_DIRECT, ret_file);
 }
 
+/* Notes a file that is damaged as such: it may be the newest segment, which nothing else names. */
+static void look_for_damage(struct backup *backup, struct once__file *file, uint32_t slot, int err)
+{
+    uint64_t size = 0;
+    bool is_short = err == ONCE_OK && once__file_size(file, &size) == ONCE_OK &&
+                    size < backup->file.segment_size;
+
+    if (err != ONCE_ERR_DAMAGED && !is_short)
+        return;
+    backup->header_bad = true;
+    backup->header_slot = slot;
+    backup->header_what = is_short ? "the file is shorter than a segment"
+                                   : "the segment's header is damaged";
+}
+
 /* A file may go, or be used again, between the list and the look: it is no segment then. */
 static int find_file(void *user, const char *name)
 {
@@ -153,6 +173,7 @@ static int find_file(void *user, const char *name)
     err = open_source(backup, piece.slot, &file);
     if (err == ONCE_OK)
         err = read_header(backup, file, backup->block, &piece.header);
+    look_for_damage(backup, file, piece.slot, err);
     once__file_close(file);
     if (err == ONCE_ERR_NO_STORE || err == ONCE_ERR_DAMAGED)
         return ONCE_OK;
@@ -164,6 +185,7 @@ static int find_all(struct backup *backup)
     int err;
 
     backup->found.count = 0;
+    backup->header_bad = false;
     err = backup->from->ops->list(backup->from, find_file, backup);
     if (err == ONCE_OK && backup->found.count > 1)
         qsort(backup->found.items, backup->found.count, sizeof(*backup->found.items), by_sequence);
@@ -243,7 +265,7 @@ static int read_copy(struct backup *backup, struct once__file *file, uint32_t kn
         if (err == ONCE_OK)
             err = once__file_allocate(file, backup->file.segment_size);
     }
-    return err == ONCE_OK ? once__file_sync(file) : err;
+    return err;
 }
 
 /* Copies one segment. *ret_same is false when its file was used for another one meanwhile. */
@@ -418,6 +440,24 @@ static int judge(struct backup *backup, bool *ret_whole)
     return ONCE_OK;
 }
 
+/* All at the end: a sync for each in between would make the copy slower than a busy store. */
+static int sync_copies(struct backup *backup)
+{
+    int err = ONCE_OK;
+
+    for (size_t i = 0; err == ONCE_OK && i < backup->copies.count; i++) {
+        struct once__file *file = NULL;
+        char name[ONCE__NAME_SIZE];
+
+        once__segment_name(backup->copies.items[i].slot, name);
+        err = backup->to->ops->open(backup->to, name, ONCE__OPEN_WRITE | ONCE__OPEN_DIRECT, &file);
+        if (err == ONCE_OK)
+            err = once__file_sync(file);
+        once__file_close(file);
+    }
+    return err;
+}
+
 static int write_store_file(struct backup *backup)
 {
     struct once__file *file = NULL;
@@ -446,14 +486,21 @@ static int run(struct backup *backup)
         err = judge(backup, &whole);
         if (err == ONCE_ERR_DAMAGED)
             return err; /* told already */
+        whole = whole && !backup->header_bad;
         whole = whole || (backup->found.count == 0 && backup->copies.count == 0);
     }
+    if (err == ONCE_OK && !whole && backup->header_bad)
+        return once__message(ONCE_ERR_DAMAGED, backup->message,
+                             "%06" PRIx32 ".seg is damaged at offset 0: %s; `once check` says more",
+                             backup->header_slot, backup->header_what);
     if (err == ONCE_OK && !whole)
         return once__message(ONCE_ERR_IO, backup->message,
                              "no whole copy came about in %d rounds: a segment is missing "
                              "(`once check` says more), or the store changes faster than it can "
                              "be copied to that disk",
                              (int)ROUNDS_MAX);
+    if (err == ONCE_OK)
+        err = sync_copies(backup);
     if (err == ONCE_OK)
         err = write_store_file(backup);
     if (err != ONCE_OK)

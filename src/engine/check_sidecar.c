@@ -287,7 +287,7 @@ int once__check_sidecar_count(struct once__check *check, uint64_t sequence,
             struct once__sidecar_entry entry;
 
             once__sidecar_entry_unpack(entries + (size_t)2 * j, &entry);
-            count += !entry.absent && !once__kills_has(kills, entry.offset);
+            count += !once__kills_has(kills, entry.offset);
         }
         err = take_kills(check, sequence, words, header.kill_count);
         free((void *)(uintptr_t)bytes.data);

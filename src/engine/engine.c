@@ -464,10 +464,18 @@ int once__engine_open(const struct once__engine_setup *setup, struct once_store 
     return err;
 }
 
+/* Says which folder. */
+static int in_folder(int err, const char *folder, const struct once_message *message,
+                     struct once_message *ret_message)
+{
+    return once__message(err, ret_message, "%.512s: %.480s", folder, message->text);
+}
+
 int once_open(const char *folder, const struct once_options *options, struct once_store **ret_store,
               struct once_message *ret_message)
 {
     struct once__engine_setup setup = {.time = &once__system_time};
+    struct once_message message = {""};
     int system_errno = 0;
     int err;
 
@@ -475,9 +483,14 @@ int once_open(const char *folder, const struct once_options *options, struct onc
         return once__message(ONCE_ERR_INVALID, ret_message, "no folder was named");
     if (options)
         setup.options = *options;
+    err = check_options(&setup.options, &message);
+    if (err != ONCE_OK)
+        return in_folder(err, folder, &message, ret_message);
     err = once__vfs_open(folder, !setup.options.must_exist, &setup.vfs, &system_errno);
     if (err != ONCE_OK)
-        return once__message(err, ret_message, "%.512s: %s (%s)", folder, once_err_text(err),
+        return once__message(err, ret_message, "%.512s: %s (%s)", folder,
+                             system_errno == ENOTDIR ? "this is no folder" : once_err_text(err),
                              strerrordesc_np(system_errno) ? strerrordesc_np(system_errno) : "?");
-    return once__engine_open(&setup, ret_store, ret_message);
+    err = once__engine_open(&setup, ret_store, &message);
+    return err == ONCE_OK ? ONCE_OK : in_folder(err, folder, &message, ret_message);
 }

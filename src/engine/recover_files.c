@@ -267,18 +267,57 @@ static bool is_there(struct once__vfs *vfs, const char *name)
     return err == ONCE_OK;
 }
 
+/* Does a file in the folder of an unfinished making hold anything? The making ends before the first
+ * batch of segment 1: everything else is a store that has lost its store file. */
+static int is_in_use(struct once__recovery *recovery, uint32_t slot, bool *ret_in_use)
+{
+    struct once__vfs *vfs = vfs_of(recovery);
+    uint8_t block[ONCE__SEGMENT_HEADER_SIZE] = {0};
+    struct once__segment_header header;
+    struct once__scan scan = {0};
+    struct once__file *file = NULL;
+    struct once_defect defect;
+    char name[ONCE__NAME_SIZE];
+    size_t size = 0;
+    int err;
+
+    once__segment_name(slot, name);
+    err = vfs->ops->open(vfs, name, 0, &file);
+    if (err == ONCE_OK)
+        err = once__file_read(file, 0, block, sizeof(block), &size);
+    if (err == ONCE_OK) {
+        err = once__segment_header_decode((struct once_bytes){block, sizeof(block)}, &header,
+                                          &defect);
+        *ret_in_use = err != ONCE_ERR_NO_STORE;
+        if (err == ONCE_OK && header.sequence == 1) {
+            err = once__scan_segment(
+                &(struct once__scan_input){
+                    .file = file, .store_id = header.store_id, .segment_size = header.segment_size},
+                NULL, &scan);
+            *ret_in_use = scan.batch_count > 0 || scan.ended == ONCE__SCAN_DAMAGED;
+        } else {
+            err = ONCE_OK;
+        }
+    }
+    once__file_close(file);
+    return err;
+}
+
 static int make_store(struct once__recovery *recovery)
 {
     struct once__engine *engine = recovery->engine;
     struct once__vfs *vfs = engine->vfs;
     bool tried = is_there(vfs, NEW_STORE_NAME);
     bool unfinished = tried || is_there(vfs, OLD_STORE_NAME);
+    bool in_use = false;
     int err = vfs->ops->list(vfs, note_name, recovery);
 
-    if (err == ONCE_OK && recovery->slot_count > 0 && !unfinished)
+    for (size_t i = 0; err == ONCE_OK && unfinished && !in_use && i < recovery->slot_count; i++)
+        err = is_in_use(recovery, recovery->slots[i], &in_use);
+    if (err == ONCE_OK && recovery->slot_count > 0 && (!unfinished || in_use))
         return once__message(ONCE_ERR_DAMAGED, recovery->message,
                              "the file '%s' is missing, but there are segments; bring it back from "
-                             "a backup",
+                             "a backup, or let `once check --repair` make it again",
                              ONCE__STORE_NAME);
     if (err == ONCE_OK && engine->options.must_exist && !unfinished)
         return once__message(ONCE_ERR_NO_STORE, recovery->message,

@@ -310,7 +310,8 @@ static int open_at(const struct posix_vfs *vfs, const char *name, int flags)
 
     ONCE_ASSERT(!strchr(name, '/'));
     do
-        fd = openat(vfs->folder, name, flags | O_CLOEXEC, 0600);
+        fd = openat(vfs->folder, name, flags | O_CLOEXEC | O_NONBLOCK,
+                    0600); /* a pipe may lie there */
     while (fd < 0 && errno == EINTR);
     return fd;
 }

@@ -315,9 +315,10 @@ ONCE_API void once_stats_get(struct once_store *store, struct once_stats *ret_st
  *
  * ONCE_ERR_INVALID (the target is there already, or lies inside of the store), ONCE_ERR_LOCKED
  * (another copy to it is under way), ONCE_ERR_NO_STORE, ONCE_ERR_VERSION, ONCE_ERR_DAMAGED,
- * ONCE_ERR_SPACE, ONCE_ERR_PERMISSION, ONCE_ERR_MEMORY, ONCE_ERR_IO (also when the store changes faster than it can be copied); ret_message (may be NULL)
- * is written on failure only. progress (may be NULL) is told bytes done and in all, on the
- * caller's thread; both begin anew when parts are copied again. */
+ * ONCE_ERR_SPACE, ONCE_ERR_PERMISSION, ONCE_ERR_MEMORY, ONCE_ERR_IO (also when the store changes
+ * faster than it can be copied); ret_message (may be NULL) is written on failure only. progress
+ * (may be NULL) is told bytes done and in all, on the caller's thread; both begin anew when parts
+ * are copied again. */
 ONCE_API ONCE_MUST_CHECK int once_backup(const char *folder, const char *target,
                                          void (*progress)(void *user, uint64_t done, uint64_t all),
                                          void *user, struct once_message *ret_message);

@@ -245,28 +245,11 @@ static void engine_free(struct once__engine *engine)
     free(engine);
 }
 
-/* Without durability nothing was synced yet: the batch that closes may say so only after. */
-static int sync_segments(struct once__engine *engine)
+/* Without durability the active segment was not synced yet: the batch that closes may say that all
+ * is durable only after. */
+static int sync_active(struct once__engine *engine)
 {
-    struct once__log *log = &engine->log;
-    int err = ONCE_OK;
-
-    if (engine->options.durability != ONCE_LOSES_UNSYNCED)
-        return ONCE_OK;
-    for (uint64_t sequence = log->oldest; err == ONCE_OK && sequence <= log->sequence; sequence++) {
-        uint32_t slot = once__segment_slot(engine, sequence);
-        struct once__file *file = NULL;
-        char name[ONCE__NAME_SIZE];
-
-        once__segment_name(slot, name);
-        err = engine->vfs->ops->open(engine->vfs, name, ONCE__OPEN_WRITE, &file);
-        if (err == ONCE_OK)
-            err = once__file_sync(file);
-        once__file_close(file);
-    }
-    if (err == ONCE_OK)
-        log->proved_number = log->durable_number;
-    return err;
+    return engine->options.durability == ONCE_LOSES_UNSYNCED ? once__log_sync(engine) : ONCE_OK;
 }
 
 static int settle_all(struct once__engine *engine)
@@ -284,7 +267,7 @@ static int write_closed(struct once__engine *engine)
     int err = settle_all(engine);
 
     if (err == ONCE_OK)
-        err = sync_segments(engine);
+        err = sync_active(engine);
     if (err == ONCE_OK)
         err = once__space_admit_mark(engine);
     if (err == ONCE_OK) {
@@ -293,9 +276,7 @@ static int write_closed(struct once__engine *engine)
     }
     if (err == ONCE_OK)
         err = once__commit_wait(engine, position);
-    if (err == ONCE_OK && engine->options.durability == ONCE_LOSES_UNSYNCED)
-        err = sync_segments(engine);
-    return err;
+    return err == ONCE_OK ? sync_active(engine) : err;
 }
 
 static int engine_close(struct once_store *store)

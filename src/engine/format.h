@@ -203,6 +203,12 @@ static inline uint32_t once__expires_s(once_ms expires_ms)
     return seconds < (once_ms)UINT32_MAX ? (uint32_t)seconds : UINT32_MAX;
 }
 
+/* Has it passed? What lies beyond the range never does. */
+static inline bool once__expired(uint32_t expires_s, once_ms now_ms)
+{
+    return expires_s != UINT32_MAX && (once_ms)expires_s * 1000 <= now_ms;
+}
+
 /* The hash of a name under the store's secret. */
 uint64_t once__name_hash(const uint8_t secret[ONCE__SECRET_SIZE], struct once_bytes ns,
                          struct once_bytes key);

@@ -333,8 +333,11 @@ uint32_t once__log_left(const struct once__engine *engine);
 
 /* What a record of this size reserves while it is open. */
 uint32_t once__reserve_of(const struct once__engine *engine, uint32_t record_size);
+/* May an operation with a record of this size be open in this store? */
+bool once__space_fits(const struct once__engine *engine, uint32_t record_size);
 struct once__change {
-    bool had; /* there was a record, of this weight */
+    bool had;     /* there was a record, of this weight */
+    bool carried; /* by expiry, which may use what is kept for it */
     struct once__weight before;
     struct once__weight after;
 };

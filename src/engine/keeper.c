@@ -114,8 +114,12 @@ static void flush_on_interval(struct once__engine *engine)
 
 bool once__keeper_work(struct once__engine *engine)
 {
+    bool more;
+
     flush_on_interval(engine);
-    return once__sidecar_work(engine) || once__retire_work(engine) || spares_work(engine);
+    more = once__sidecar_work(engine);
+    more = once__retire_work(engine) || more; /* none of them waits for the others to be done */
+    return spares_work(engine) || more;
 }
 
 void once__keeper_wake(struct once__engine *engine)

@@ -303,7 +303,7 @@ int once__carry(struct once__engine *engine, uint64_t hash, uint64_t place,
                 const struct once__log_record *rec, uint32_t size)
 {
     struct once__log_record copy = *rec;
-    struct once__change change = {.had = true};
+    struct once__change change = {.had = true, .carried = true};
     struct once__spot spot;
     int err;
 

@@ -58,6 +58,8 @@ int once__recovery_scan(struct once__recovery *recovery, const struct once__seen
     if (err != ONCE_OK)
         return once__message(err, recovery->message, "%s cannot be read (system error %d)", name,
                              engine->vfs->system_errno);
+    engine->counts.recovered += ret_scan->record_count;
+    engine->gaps = engine->gaps || (*ret_summary)->gaps;
     if (ret_scan->ended == ONCE__SCAN_DAMAGED) {
         once__summary_free(*ret_summary);
         *ret_summary = NULL;

@@ -53,6 +53,15 @@ static void set_killed(struct once__recovery *recovery, uint64_t sequence, bool 
     }
 }
 
+/* Dead by the time that is durable. Expiry may have dropped such a record from the index, and the
+ * next one of its name, which then does not know it, may be durable while the word that its segment
+ * is retired is not: so none of them comes back, or a name would be there twice (INV-1). */
+static bool is_dead(const struct once__recovery *recovery, const struct once__sidecar_entry *entry)
+{
+    return !entry->open &&
+           (entry->absent || once__expired(entry->expires_s, recovery->last.now_ms));
+}
+
 static int insert_all(struct once__recovery *recovery, uint32_t slot,
                       const struct once__summary *summary)
 {
@@ -73,8 +82,15 @@ static int insert_all(struct once__recovery *recovery, uint32_t slot,
         }
         once__sidecar_entry_unpack(summary->entries + 2 * i, &entry);
         bit = entry.offset / ONCE__RECORD_ALIGN;
-        if (recovery->bits[bit / 64] >> bit % 64 & 1)
+        if (recovery->bits[bit / 64] >> bit % 64 & 1 || is_dead(recovery, &entry))
             continue;
+        if (entry.open && !once__space_fits(engine, entry.size)) {
+            err = once__message(ONCE_ERR_DAMAGED, recovery->message,
+                                "segment %" PRIu64 " has an open operation at offset %" PRIu32
+                                " that is too large to have been admitted",
+                                segment->sequence, entry.offset);
+            break;
+        }
         change.after = (struct once__weight){.size = entry.size,
                                              .expires_s = entry.expires_s,
                                              .open = entry.open,

@@ -133,7 +133,7 @@ static bool is_dead(const struct once__retiring *retiring, const struct once__si
 {
     if (entry->open)
         return ONCE__MUTANT(EXPIRY_DROPS_DOUBTS);
-    return entry->absent || (once_ms)entry->expires_s * 1000 <= retiring->judged_ms;
+    return entry->absent || once__expired(entry->expires_s, retiring->judged_ms);
 }
 
 static void drop(struct once__engine *engine, struct once__segment *segment, uint64_t place,
@@ -212,7 +212,9 @@ static bool carry_on(struct once__engine *engine)
     struct once__retiring *retiring = &engine->retiring;
     uint32_t slot = retiring->slot;
     struct once__segment *segment = engine->segments[slot];
+    int err;
 
+    retiring->judged_ms = engine->log.durable_ms; /* it may have taken long to come here */
     for (int i = 0; i < PIECE && retiring->next < retiring->summary->entry_count; i++) {
         struct once__sidecar_entry entry;
         uint64_t place;
@@ -236,9 +238,12 @@ static bool carry_on(struct once__engine *engine)
         return true;
 
     /* The batch that says so comes after all that was carried, in the same chain. */
-    if (once__log_mark(engine, &retiring->position) != ONCE_OK)
+    err = once__log_mark(engine, &retiring->position);
+    if (err == ONCE_ERR_FULL)
         return engine->manual ? once__commit_write_one(engine)
                               : once__commit_some(engine) == ONCE_OK;
+    if (err != ONCE_OK)
+        return false;
     engine->log.oldest = retiring->sequence + 1;
     retiring->phase = ONCE__RETIRE_SETTLE;
     return true;

@@ -233,7 +233,7 @@ uint64_t once__segment_live(const struct once__segment *segment, once_ms now_ms)
     uint64_t size = segment->classes[0].size;
 
     for (int i = 1; i < ONCE__CLASS_COUNT; i++) {
-        if ((once_ms)segment->classes[i].expires_s * 1000 > now_ms)
+        if (!once__expired(segment->classes[i].expires_s, now_ms))
             size += segment->classes[i].size;
     }
     return size;

@@ -186,7 +186,7 @@ static int gather_batch(void *user, const struct once__scan_batch *batch)
 
     gathering->sequence = batch->header.sequence;
     if (batch->header.flags & ONCE__BATCH_GIVEN_UP)
-        gathering->summary->gaps = gathering->engine->gaps = true;
+        gathering->summary->gaps = true;
     return ONCE_OK;
 }
 
@@ -199,7 +199,6 @@ static int gather_record(void *user, uint32_t offset, uint32_t size,
 
     if (err != ONCE_OK)
         return err;
-    gathering->engine->counts.recovered++;
     once__summary_note(gathering->summary, gathering->sequence, offset, weight,
                        once__name_hash(gathering->engine->file.secret, rec->ns, rec->key), rec);
     return ONCE_OK;

@@ -31,7 +31,7 @@ static uint64_t payload(const struct once__engine *engine)
 static uint64_t usable(const struct once__engine *engine, uint32_t largest)
 {
     ONCE_ASSERT(largest <= payload(engine));
-    return payload(engine) - largest + ONCE_BLOCK_SIZE;
+    return payload(engine) - largest; /* a block less than that: as of the active one */
 }
 
 static uint64_t free_now(const struct once__engine *engine, uint32_t largest, bool with_active)
@@ -74,6 +74,11 @@ int once__space_grow(struct once__engine *engine)
     return err;
 }
 
+bool once__space_fits(const struct once__engine *engine, uint32_t record_size)
+{
+    return once__reserve_of(engine, record_size) <= payload(engine) / 2;
+}
+
 int once__space_admit(struct once__engine *engine, const struct once__change *change)
 {
     uint32_t need = once__batch_disk_size(ONCE__BATCH_HEADER_SIZE + change->after.size);
@@ -84,10 +89,12 @@ int once__space_admit(struct once__engine *engine, const struct once__change *ch
     uint32_t largest = after > engine->reserve_largest ? after : engine->reserve_largest;
     uint64_t wanted = engine->reserved - before + after + need;
 
-    if (after > payload(engine) / 2)
+    if (change->after.open && !once__space_fits(engine, change->after.size))
         return ONCE_ERR_TOO_LARGE;
-    if (after > 0 && before == 0)
-        wanted += payload(engine);
+    if (need + after <= before)
+        return ONCE_OK; /* it uses what it has; marks of expiry may have made free a little less */
+    if (!change->carried)
+        wanted += payload(engine); /* is expiry's */
     while (free_now(engine, largest, need <= largest) < wanted) {
         int err = once__space_grow(engine);
 

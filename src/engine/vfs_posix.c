@@ -384,10 +384,15 @@ static int vfs_rename(struct once__vfs *base, const char *from, const char *to)
     return errno == ENOENT ? ONCE_ERR_NO_STORE : fail(base, errno);
 }
 
+/* Through the descriptor that is there: a process that has no more of them must not look like a
+ * disk that fails (INV-8). */
 static int vfs_sync_folder(struct once__vfs *base)
 {
-    int error = once__folder_sync(posix_vfs(base)->folder, ".");
+    int error;
 
+    do
+        error = fsync(posix_vfs(base)->folder) < 0 ? errno : 0;
+    while (error == EINTR);
     return error == 0 ? ONCE_OK : fail(base, error);
 }
 
@@ -459,8 +464,12 @@ static void vfs_free(struct once__vfs *base)
 {
     struct posix_vfs *vfs = posix_vfs(base);
 
-    if (vfs->lock >= 0)
+    if (vfs->lock >= 0) {
+        struct flock whole = {.l_type = F_UNLCK, .l_whence = SEEK_SET};
+
+        (void)fcntl(vfs->lock, F_OFD_SETLK, &whole); /* a child may have the description too */
         close(vfs->lock);
+    }
     close(vfs->folder);
     free(vfs);
 }

@@ -107,6 +107,49 @@ static void forget__older_record_still_on_disk__does_not_come_back(void **state)
     }
 }
 
+/* Expiry takes a dead record out of the index before it is durable that its segment is retired. What
+ * is begun under its name meanwhile does not know it: after a crash only one of them may be there. */
+static void inv1_begun_while_its_segment_is_retired__killed__is_there_once(void **state)
+{
+    enum { SHORT = 10, LONG = 120 };
+    static struct once_op ops[LONG];
+    static char names[LONG][LIFE_KEY_SIZE];
+    unsigned number = 0;
+    struct life life;
+    uint64_t keys;
+
+    (void)state;
+    life_prepare(&life, 1ULL << 30);
+    life.options.segment_size = 1 << 17;
+    life_open(&life);
+    for (unsigned i = 0; i < SHORT; i++)
+        life_do(&life, life_key(i).text, LIFE_HOUR_MS);
+    for (int i = 0; i < LONG; i++) { /* so many that expiry takes several pieces */
+        snprintf(names[i], sizeof(names[i]), "long-%d", i);
+        ops[i] = (struct once_op){
+            .call = ONCE_CALL_BEGIN, .ns = once_bytes_of("n"), .key = once_bytes_of(names[i])};
+    }
+    assert_int_equal(once_call(life.store, ops, LONG), ONCE_OK);
+    life_roll(&life, LIFE_HOUR_MS, &number);
+    life_pass(&life, 2 * LIFE_HOUR_MS);
+    life_do(&life, "later", LIFE_HOUR_MS); /* makes the time durable */
+    keys = life_stats(&life).keys;
+    for (int i = 0; i < 100 && life_stats(&life).keys == keys; i++)
+        (void)once__engine_work(life.store);
+    assert_true(life_stats(&life).keys < keys); /* some are out, and the segment is still there */
+    assert_int_equal(life_stats(&life).segments_retired, 0);
+    for (unsigned i = 0; i < SHORT; i++)
+        (void)life_start(&life, life_key(i).text);
+    keys = life_stats(&life).keys_open;
+    life_kill(&life);
+    life_open(&life);
+    assert_int_equal(life_stats(&life).keys_open, keys);
+    assert_true(life_stats(&life).keys <= keys + 1); /* and "later": nothing that is dead */
+    for (unsigned i = 0; i < SHORT; i++)
+        assert_int_equal(life_begin_op(&life, life_key(i).text, NULL), ONCE_BUSY);
+    life_end(&life);
+}
+
 static void expiry__many_cycles__disk_and_index_stay_bounded(void **state)
 {
     enum { CYCLES = 30, KEYS = 300 };
@@ -284,6 +327,7 @@ int main(void)
         cmocka_unit_test(expiry__all_of_a_segment_is_dead__is_retired_and_recycled),
         cmocka_unit_test(inv4_expiry__doubts_and_longer_retentions__are_carried),
         cmocka_unit_test(forget__older_record_still_on_disk__does_not_come_back),
+        cmocka_unit_test(inv1_begun_while_its_segment_is_retired__killed__is_there_once),
         cmocka_unit_test(expiry__many_cycles__disk_and_index_stay_bounded),
         cmocka_unit_test(index__keys_expire__are_taken_out),
         cmocka_unit_test(inv6_told_as_expired__wall_clock_set_back_after_a_crash__stays_expired),

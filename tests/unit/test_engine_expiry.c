@@ -107,8 +107,9 @@ static void forget__older_record_still_on_disk__does_not_come_back(void **state)
     }
 }
 
-/* Expiry takes a dead record out of the index before it is durable that its segment is retired. What
- * is begun under its name meanwhile does not know it: after a crash only one of them may be there. */
+/* Expiry takes a dead record out of the index before it is durable that its segment is retired.
+ * What is begun under its name meanwhile does not know it: after a crash only one of them may be
+ * there. */
 static void inv1_begun_while_its_segment_is_retired__killed__is_there_once(void **state)
 {
     enum { SHORT = 10, LONG = 120 };

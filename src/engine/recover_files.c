@@ -384,8 +384,11 @@ int once__recovery_make_again(struct once__recovery *recovery)
     struct once__vfs *vfs = engine->vfs;
     int err = vfs->ops->rename(vfs, ONCE__STORE_NAME, NEW_STORE_NAME); /* unfinished, again */
 
-    if (err == ONCE_OK)
+    if (err == ONCE_OK) {
         err = vfs->ops->sync_folder(vfs);
+        if (err != ONCE_OK) /* whoever comes next shall not believe a name that is not durable */
+            (void)vfs->ops->rename(vfs, NEW_STORE_NAME, ONCE__STORE_NAME);
+    }
     if (err == ONCE_OK)
         err = remove_leftovers(recovery);
     if (err != ONCE_OK)

@@ -136,8 +136,11 @@ static void judge_refusal(struct drive *drive, const struct once_op *op,
         else if (is_finish(op))
             model_break(drive->model, promise->key,
                         "INV-7: it was admitted and cannot end: refused for space");
+        /* After a crash a get does not tell a doubt that was written from one that time has made:
+         * the store may have to write what the model takes for written. */
         else if (!promise->decision.changed && promise->holds_since_ms == 0 &&
-                 promise->decision.word != ONCE_DOUBT)
+                 promise->decision.word != ONCE_DOUBT &&
+                 promise->decision.next.state != ONCE_STATE_DOUBT)
             model_break(drive->model, promise->key, "refused for space without need of any");
         return;
     case ONCE_ERR_TOO_LARGE:

@@ -199,6 +199,17 @@ static void scan__batch_without_records__is_good(void **state)
 
 /* ---- Flips and cuts -------------------------------------------------------------------------- */
 
+/* Behind the records of a batch, up to the end of its block: nobody looks there. */
+static bool is_padding(const struct help_segment *seg, uint32_t offset)
+{
+    for (uint32_t at = BLOCK, size; at < seg->end; at += once__batch_disk_size(size)) {
+        memcpy(&size, seg->bytes + at + 4, sizeof(size));
+        if (offset < at + once__batch_disk_size(size))
+            return offset >= at + size;
+    }
+    return false;
+}
+
 /* Every batch but the last is proved durable by a header behind it. */
 static void scan__any_byte_flipped__is_found_where_it_is(void **state)
 {
@@ -215,6 +226,10 @@ static void scan__any_byte_flipped__is_found_where_it_is(void **state)
         bytes[i] ^= (uint8_t)(1 << i % 8);
         scan = walk_bytes(bytes, HELP_SEGMENT_SIZE, &seg);
         bytes[i] = seg.bytes[i];
+        if (is_padding(&seg, i)) {
+            assert_int_equal(scan.record_count, 34);
+            continue;
+        }
         assert_int_equal(scan.bad_offset, begins[batch]);
         assert_int_equal(scan.record_count, records[batch]);
         assert_true(scan.defect.offset < begins[batch + 1]);
@@ -722,7 +737,7 @@ static void scan__random_damage__shows_exactly_what_is_before_it(void **state)
                 bytes[j] = (uint8_t)help_random(&seed);
         }
         for (uint32_t i = 0; i < HELP_SEGMENT_SIZE && first == UINT32_MAX; i++)
-            first = bytes[i] != seg.bytes[i] ? i : first;
+            first = bytes[i] != seg.bytes[i] && !is_padding(&seg, i) ? i : first;
         scan = walk_bytes(bytes, HELP_SEGMENT_SIZE, &seg);
         assert_true(scan.end <= seg.end);
         if (first >= seg.end) {

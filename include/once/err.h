@@ -53,7 +53,10 @@ extern "C" {
     X(ERR_TOO_LARGE, -27, "the record is larger than a segment of this store")                     \
     X(ERR_CLOSED, -28, "the store is being closed")                                                \
     X(ERR_UNSUPPORTED, -29, "this store cannot do that")                                           \
-    X(ERR_PERMISSION, -30, "the system does not allow it")
+    X(ERR_PERMISSION, -30, "the system does not allow it")                                         \
+    X(ERR_KEY_NEEDED, -31, "an effect that is not idempotent by itself needs a key")               \
+    X(ERR_OBJECT_TYPE, -32, "the object is of another type")                                       \
+    X(ERR_NO_OBJECT, -33, "there is no such object")
 
 enum once_err {
 #define ONCE_ERR_ENUM(name, number, text) ONCE_##name = (number),

@@ -55,6 +55,27 @@
 #define ONCE_RESULT_RESERVED 1024           /* bytes of result that fit even on a full disk */
 #define ONCE_MESSAGE_SIZE 1024              /* a message about a store, with its NUL */
 
+/* Objects and effects. */
+#define ONCE_OBJECT_NAME_SIZE_MAX 255
+#define ONCE_OBJECTS_MAX (1ULL << 31)          /* objects of one store */
+#define ONCE_OBJECTS_SIZE_DEFAULT (1ULL << 32) /* bytes of memory for all of them: 4 GiB */
+#define ONCE_EFFECTS_MAX 64                    /* effects of one apply */
+#define ONCE_EFFECT_WORDS_MAX 4096             /* words of one effect */
+#define ONCE_EFFECTS_SIZE_MAX (1 << 20)        /* bytes of all their words */
+#define ONCE_EDITS_SIZE_MAX (1 << 22)          /* what one apply writes about objects */
+#define ONCE_MERGEABLE_SIZE_MAX (1 << 20)      /* the state of one mergeable object */
+#define ONCE_VALUE_SIZE_MAX (1 << 18)          /* value of a register */
+#define ONCE_PAYLOAD_SIZE_MAX (1 << 18)        /* payload of an event or a message */
+#define ONCE_EVENT_ID_SIZE_MAX 255
+#define ONCE_GROUP_SIZE_MAX 255
+#define ONCE_BUCKET_SIZE_MAX 64             /* the name of a bucket */
+#define ONCE_BUCKETS_MAX (1 << 16)          /* buckets of one object */
+#define ONCE_EVENTS_MAX (1 << 24)           /* events of one log */
+#define ONCE_MESSAGES_MAX (1 << 24)         /* messages waiting in one outbox */
+#define ONCE_STATE_NAME_SIZE_MAX 32         /* a machine's state */
+#define ONCE_DECLARATION_SIZE_MAX (1 << 16) /* a machine's moves */
+#define ONCE_RECENT_SIZE_MAX (1 << 22)      /* deltas kept for replicas that ask soon */
+
 /* Mergeable types. */
 #define ONCE_LATTICE_SIZE_MAX (1 << 28)    /* one encoded state */
 #define ONCE_LATTICE_ENTRIES_MAX (1 << 24) /* entries of one collection */

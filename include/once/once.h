@@ -5,6 +5,7 @@
 #ifndef ONCE_ONCE_H
 #define ONCE_ONCE_H
 
+#include <once/apply.h>
 #include <once/bytes.h>
 #include <once/err.h>
 #include <once/fingerprint.h>

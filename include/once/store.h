@@ -48,11 +48,12 @@ struct once_options {
     once_ms interval_ms;    /* of ONCE_LOSES_INTERVAL; 0 is ONCE_INTERVAL_MS_DEFAULT */
     uint64_t disk_size_max; /* bytes that the store may take on disk; 0 is as many as there are */
     uint64_t keys_max;      /* keys that the store may hold; 0 is ONCE_KEYS_MAX */
-    uint32_t segment_size;  /* of a store that is made now: a power of two, ONCE_SEGMENT_SIZE_MIN to
+    uint64_t objects_size_max; /* bytes of memory for objects; 0 is ONCE_OBJECTS_SIZE_DEFAULT */
+    uint32_t segment_size; /* of a store that is made now: a power of two, ONCE_SEGMENT_SIZE_MIN to
                              * _MAX; 0 is ONCE_SEGMENT_SIZE_DEFAULT. One that is there keeps its
                              * own. A record, result and data included, must fit into a segment,
                              * else ONCE_ERR_TOO_LARGE */
-    bool must_exist;        /* do not make a store where there is none: ONCE_ERR_NO_STORE */
+    bool must_exist;       /* do not make a store where there is none: ONCE_ERR_NO_STORE */
 };
 
 /* What went wrong, for a person: what, where, and what to do next. */
@@ -87,7 +88,9 @@ enum once_call_kind {
     ONCE_CALL_RENEW = 4,
     ONCE_CALL_RESOLVE = 5,
     ONCE_CALL_FORGET = 6,
-    ONCE_CALL_GET = 7
+    ONCE_CALL_GET = 7,
+    ONCE_CALL_APPLY = 8, /* <once/apply.h> */
+    ONCE_CALL_MERGE = 9  /* once_object_merge: key is the object's name, data the state */
 };
 
 /* An answer. err is ONCE_OK, or why nothing was decided (what then says which argument it was);
@@ -99,11 +102,13 @@ enum once_call_kind {
  *     REPLAY           code, result
  *     BUSY             retry_ms
  *     OK of get        everything; state tells which (result of a FAILED one is its reason)
+ *     APPLIED          result; REJECTED: code, result (<once/apply.h>)
  * The rest is zero: a MISMATCH reveals nothing of the other request. */
 struct once_reply {
     int err;
     enum once_word word;
     const char *what; /* static text, with some errors; else NULL */
+    uint32_t effect;  /* apply: which effect an error is about, from 1; 0 is none */
     uint64_t fence;
     uint32_t attempt;
     int32_t code;
@@ -126,13 +131,19 @@ struct once_reply {
 /* Frees what the reply holds; it is all zero then. Accepts NULL and a reply that holds nothing. */
 ONCE_API void once_reply_release(struct once_reply *reply);
 
+/* One effect of an apply: its words, such as {"ADD", "acct:42", "-100"}. */
+struct once_do {
+    const struct once_bytes *words;
+    size_t count;
+};
+
 /* One call. All zero but what the call needs; bytes are borrowed until the answer is there. */
 struct once_op {
     enum once_call_kind call;
     struct once_bytes ns;
     struct once_bytes key;
 
-    /* begin */
+    /* begin; apply: fingerprint and ttl_ms */
     struct once_bytes fingerprint; /* of the request: once_fingerprint_from_bytes; empty is none */
     struct once_bytes owner;       /* names this attempt: the same owner gets the same EXECUTE */
     once_ms ttl_ms;                /* how long the answer is kept; 0 is 24 h */
@@ -153,6 +164,10 @@ struct once_op {
     bool follows;            /* after is given */
     struct once_bytes after; /* the point that this one follows; empty is the beginning */
 
+    /* apply */
+    const struct once_do *dos;
+    size_t do_count;
+
     /* The answer. Written whole; release it. */
     struct once_reply reply;
 
@@ -169,6 +184,8 @@ struct once_op {
         uint64_t hash;
         struct once_fingerprint fingerprint;
         once_ms birth_ms;
+        void *deeds;
+        size_t deed_count;
     } inner;
 };
 
@@ -298,11 +315,16 @@ struct once_stats {
     uint64_t batch_size_max;   /* the largest */
     uint64_t cold_reads;       /* records read from disk */
     uint64_t last_fence;
-    once_ms now_ms;      /* store time */
-    once_ms recovery_ms; /* how long opening took */
-    uint64_t recovered;  /* records that opening read from the log itself */
-    bool direct;         /* direct writes; else write and fdatasync */
-    bool stopped;        /* a write failed */
+    uint64_t objects;       /* <once/apply.h> */
+    uint64_t objects_size;  /* bytes of memory */
+    uint64_t changes;       /* number of the last change of objects; for ever */
+    uint64_t snapshots;     /* of objects, written since it was opened */
+    uint64_t snapshot_size; /* bytes on disk of the newest */
+    once_ms now_ms;         /* store time */
+    once_ms recovery_ms;    /* how long opening took */
+    uint64_t recovered;     /* records that opening read from the log itself */
+    bool direct;            /* direct writes; else write and fdatasync */
+    bool stopped;           /* a write failed */
 };
 
 ONCE_API void once_stats_get(struct once_store *store, struct once_stats *ret_stats);

@@ -25,7 +25,8 @@ enum once_state {
     ONCE_STATE_DOUBT = 4 /* started, and its owner vanished: nobody knows whether it happened */
 };
 
-/* What a caller is told. The first six answer begin; the others answer the calls of an owner. */
+/* What a caller is told. The first six answer begin; the next three the calls of an owner;
+ * the last two apply. */
 enum once_word {
     ONCE_EXECUTE = 0,  /* it is yours: do it now */
     ONCE_REPLAY = 1,   /* it was done: here is the first answer */
@@ -35,7 +36,9 @@ enum once_word {
     ONCE_TOO_OLD = 5,  /* the key was born longer ago than answers are kept */
     ONCE_DONE = 6,     /* an owner's call took effect, now or when it was first sent ("OK") */
     ONCE_STALE = 7,    /* the fence is not the current one, or the attempt has ended */
-    ONCE_NOTFOUND = 8  /* there is no such operation */
+    ONCE_NOTFOUND = 8, /* there is no such operation */
+    ONCE_APPLIED = 9,  /* every effect happened, now */
+    ONCE_REJECTED = 10 /* none happened: an effect was rejected, now */
 };
 
 /* What a begin does when it meets a doubt. RETRY takes over with a larger fence. It is right

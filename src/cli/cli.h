@@ -10,10 +10,14 @@ enum {
     CLI_OK = 0,     /* done or replayed */
     CLI_FAILED = 1, /* the thing that was checked does not hold */
     CLI_USAGE = 64,
-    CLI_NOT_FOUND = 66,   /* no store, no such operation */
+    CLI_MISMATCH = 65,    /* the key belongs to another request */
+    CLI_NOT_FOUND = 66,   /* no store, no such operation, no such object */
     CLI_UNAVAILABLE = 69, /* the store is in use, or its disk failed or is full */
     CLI_DAMAGED = 70,     /* the store, or a file of it */
-    CLI_INTERNAL = 71     /* out of memory, no random bytes, an output that cannot be written */
+    CLI_INTERNAL = 71,    /* out of memory, no random bytes, an output that cannot be written */
+    CLI_BUSY = 75,        /* someone is at it */
+    CLI_DOUBT = 76,       /* someone began it and vanished */
+    CLI_REFUSED = 77      /* rejected, stale, too old: not allowed */
 };
 
 /* One subcommand. run gets argv[0] = the subcommand's name. */
@@ -24,11 +28,13 @@ struct cli_command {
     int (*run)(int argc, char **argv);
 };
 
+extern const struct cli_command cli_apply;
 extern const struct cli_command cli_backup;
 extern const struct cli_command cli_check;
 extern const struct cli_command cli_inspect;
 extern const struct cli_command cli_key;
 extern const struct cli_command cli_laws;
+extern const struct cli_command cli_object;
 extern const struct cli_command cli_sim;
 
 /* "once NAME: message" and a pointer to --help on stderr; returns CLI_USAGE. With --json also one

@@ -25,10 +25,7 @@ static const char backup_help[] =
     "has been read back, so TARGET is a good copy or it is not there.\n"
     "\n"
     "To restore, stop whoever uses the store and copy the folder back in its place.\n"
-    "\n"
-    "  --dir DIR  the store's folder (default: $ONCE_DIR, else $XDG_DATA_HOME/once, else\n"
-    "             ~/.local/share/once)\n"
-    "  --json     one JSON object for machines, errors too\n"
+    "\n" CLI_HELP_DIR "  --json     one JSON object for machines, errors too\n"
     "  --         what follows is no option, even if it begins with a dash\n"
     "\n"
     "exit status: 0 copied; 64 usage, or TARGET is there already; 66 no store; 69 a disk failed "
@@ -71,12 +68,7 @@ static void show_progress(void *user, uint64_t done, uint64_t all)
 static int read_args(int argc, char **argv, struct backup_args *ret_args)
 {
     struct backup_args args = {0};
-    struct cli_args reader = {.command = &cli_backup,
-                              .options = backup_options,
-                              .option_count = sizeof(backup_options) / sizeof(backup_options[0]),
-                              .argc = argc,
-                              .argv = argv,
-                              .next = 1};
+    struct cli_args reader = CLI_ARGS(&cli_backup, backup_options, argc, argv);
     const char *value;
     int got;
 

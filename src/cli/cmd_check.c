@@ -23,9 +23,7 @@ static const char check_help[] =
     "the log, the sizes of files. Nobody else may use the store meanwhile; to check one that is "
     "in\n"
     "use, check a copy (once backup). Without --repair nothing is changed.\n"
-    "\n"
-    "  --dir DIR  the store's folder (default: $ONCE_DIR, else $XDG_DATA_HOME/once, else\n"
-    "             ~/.local/share/once)\n"
+    "\n" CLI_HELP_DIR
     "  --repair   say what would be given up, ask, and mend what can be mended; the damaged files\n"
     "             are kept as FILE.damaged\n"
     "  --yes      do not ask\n"
@@ -333,12 +331,7 @@ static int show(const struct check_args *args, const char *folder, struct once__
 static int read_args(int argc, char **argv, struct check_args *ret_args)
 {
     struct check_args args = {0};
-    struct cli_args reader = {.command = &cli_check,
-                              .options = check_options,
-                              .option_count = sizeof(check_options) / sizeof(check_options[0]),
-                              .argc = argc,
-                              .argv = argv,
-                              .next = 1};
+    struct cli_args reader = CLI_ARGS(&cli_check, check_options, argc, argv);
     const char *value;
     int got;
 

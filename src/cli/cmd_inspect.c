@@ -346,12 +346,7 @@ static int inspect_path(const struct inspect_args *args)
 static int read_args(int argc, char **argv, struct inspect_args *ret_args)
 {
     struct inspect_args args = {0};
-    struct cli_args reader = {.command = &cli_inspect,
-                              .options = inspect_options,
-                              .option_count = sizeof(inspect_options) / sizeof(inspect_options[0]),
-                              .argc = argc,
-                              .argv = argv,
-                              .next = 1};
+    struct cli_args reader = CLI_ARGS(&cli_inspect, inspect_options, argc, argv);
     const char *value;
     int got;
 

@@ -28,15 +28,15 @@ static size_t echo_byte(uint8_t byte, char ret_text[ESCAPE_SIZE + 1])
     return (size_t)printed;
 }
 
-struct cli_echo cli_echo(const char *text)
+struct cli_echo cli_echo_bytes(struct once_bytes text)
 {
     static const char cut[] = "...";
     struct cli_echo echo = {{0}};
     size_t size = 0;
 
-    for (; *text != '\0'; text++) {
+    for (size_t i = 0; i < text.size; i++) {
         char piece[ESCAPE_SIZE + 1];
-        size_t width = echo_byte((uint8_t)*text, piece);
+        size_t width = echo_byte(text.data[i], piece);
 
         if (size + width + sizeof(cut) > sizeof(echo.text)) {
             memcpy(echo.text + size, cut, sizeof(cut));
@@ -46,6 +46,21 @@ struct cli_echo cli_echo(const char *text)
         size += width;
     }
     return echo;
+}
+
+struct cli_echo cli_echo(const char *text)
+{
+    return cli_echo_bytes(once_bytes_of(text));
+}
+
+void cli_print(FILE *out, struct once_bytes text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char piece[ESCAPE_SIZE + 1];
+
+        (void)echo_byte(text.data[i], piece);
+        fputs(piece, out);
+    }
 }
 
 void cli_point(FILE *out, struct once_bytes text, size_t offset)
@@ -121,4 +136,47 @@ void cli_json_string(FILE *out, struct once_bytes text)
         text = (struct once_bytes){text.data + size, text.size - size};
     }
     fputc('"', out);
+}
+
+static bool is_utf8(struct once_bytes text)
+{
+    while (text.size > 0) {
+        size_t size = utf8_size(text);
+
+        if (size == 0)
+            return false;
+        text = (struct once_bytes){text.data + size, text.size - size};
+    }
+    return true;
+}
+
+void cli_json_bytes(FILE *out, const char *name, struct once_bytes bytes)
+{
+    if (is_utf8(bytes)) {
+        fprintf(out, "\"%s\":", name);
+        cli_json_string(out, bytes);
+        return;
+    }
+    fprintf(out, "\"%s_base64\":\"", name);
+    cli_base64(out, bytes);
+    fputc('"', out);
+}
+
+void cli_base64(FILE *out, struct once_bytes bytes)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    for (size_t i = 0; i < bytes.size; i += 3) {
+        size_t left = bytes.size - i;
+        uint32_t three = (uint32_t)bytes.data[i] << 16;
+
+        if (left > 1)
+            three |= (uint32_t)bytes.data[i + 1] << 8;
+        if (left > 2)
+            three |= bytes.data[i + 2];
+        fputc(digits[three >> 18], out);
+        fputc(digits[three >> 12 & 63], out);
+        fputc(left > 1 ? digits[three >> 6 & 63] : '=', out);
+        fputc(left > 2 ? digits[three & 63] : '=', out);
+    }
 }

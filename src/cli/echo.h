@@ -5,6 +5,7 @@
 #ifndef ONCE_CLI_ECHO_H
 #define ONCE_CLI_ECHO_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <once/bytes.h>
@@ -16,6 +17,10 @@ struct cli_echo {
 };
 
 struct cli_echo cli_echo(const char *text);
+struct cli_echo cli_echo_bytes(struct once_bytes text);
+
+/* The same for text that must not be cut. */
+void cli_print(FILE *out, struct once_bytes text);
 
 /* Two lines: the text around offset (at most its size), and a caret under it. Nothing for no text.
  * */
@@ -24,5 +29,11 @@ void cli_point(FILE *out, struct once_bytes text, size_t offset);
 /* A JSON string with its quotes: UTF-8 as it is, control characters escaped, and bytes that are no
  * UTF-8 as \xNN, like in messages (a JSON string cannot hold them). */
 void cli_json_string(FILE *out, struct once_bytes text);
+
+/* "name":"…", or for bytes that are no UTF-8 "name_base64":"…". */
+void cli_json_bytes(FILE *out, const char *name, struct once_bytes bytes);
+
+/* In base64 (RFC 4648, with padding), without quotes. */
+void cli_base64(FILE *out, struct once_bytes bytes);
 
 #endif

@@ -52,8 +52,16 @@ int cli_store_status(int err)
     case ONCE_OK:
         return CLI_OK;
     case ONCE_ERR_INVALID:
+    case ONCE_ERR_KEY_EMPTY:
+    case ONCE_ERR_KEY_TOO_LONG:
+    case ONCE_ERR_KEY_CHARACTER:
+    case ONCE_ERR_KEY_FUTURE:
+    case ONCE_ERR_KEY_NEEDED:
+    case ONCE_ERR_OBJECT_TYPE:
+    case ONCE_ERR_TOO_LARGE:
         return CLI_USAGE;
     case ONCE_ERR_NO_STORE:
+    case ONCE_ERR_NO_OBJECT:
         return CLI_NOT_FOUND;
     case ONCE_ERR_DAMAGED:
         return CLI_DAMAGED;
@@ -81,6 +89,25 @@ int cli_store_error(const struct cli_command *command, int err, const struct onc
     clean(copy.text);
     return cli_error(command, cli_store_status(err), "%s",
                      copy.text[0] ? copy.text : once_err_text(err));
+}
+
+int cli_open(const struct cli_command *command, const char *folder, bool may_make,
+             struct once_store **ret_store)
+{
+    struct once_options options = {.must_exist = !may_make};
+    struct once_message message = {{0}};
+    int err = once_open(folder, &options, ret_store, &message);
+
+    return err == ONCE_OK ? CLI_OK : cli_store_error(command, err, &message);
+}
+
+int cli_close(const struct cli_command *command, struct once_store *store, int status)
+{
+    int err = once_close(store);
+
+    if (err == ONCE_OK || status != CLI_OK)
+        return status;
+    return cli_error(command, cli_store_status(err), "%s", once_err_text(err));
 }
 
 /* Is there anything of a store? A folder without must not get a lock file. */

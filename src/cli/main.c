@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct cli_command *const commands[] = {&cli_key,   &cli_laws,    &cli_sim,
-                                                     &cli_check, &cli_inspect, &cli_backup};
+static const struct cli_command *const commands[] = {
+    &cli_key, &cli_apply, &cli_object, &cli_laws, &cli_sim, &cli_check, &cli_inspect, &cli_backup};
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]), MESSAGE_SIZE = 4096 };
 
@@ -43,6 +43,7 @@ tell(const struct cli_command *command, int json_status, const char *format, va_
     char message[MESSAGE_SIZE];
 
     vsnprintf(message, sizeof(message), format, args);
+    fflush(stdout); /* where both go to one place, what was said first stands first */
     fprintf(stderr, "once %s: %s\n", command->name, message);
     if (!errors_as_json || json_status == CLI_OK)
         return;

@@ -91,6 +91,31 @@ bool cli_number(const char *text, uint64_t min, uint64_t max, uint64_t *ret_numb
     return true;
 }
 
+bool cli_duration(const char *text, once_ms max_ms, once_ms *ret_ms)
+{
+    static const struct {
+        const char *name;
+        once_ms ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
+    char digits[24];
+    size_t size = strspn(text, "0123456789");
+    uint64_t number;
+
+    if (size >= sizeof(digits))
+        return false;
+    memcpy(digits, text, size);
+    digits[size] = '\0';
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(text + size, units[i].name) != 0)
+            continue;
+        if (!cli_number(digits, 1, (uint64_t)(max_ms / units[i].ms), &number))
+            return false;
+        *ret_ms = (once_ms)number * units[i].ms;
+        return true;
+    }
+    return false;
+}
+
 bool cli_has_flag(int argc, char **argv, const char *flag)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {

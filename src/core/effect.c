@@ -198,6 +198,47 @@ enum once__effect_word once__effect_guard(uint64_t *highest, uint64_t token)
     return ONCE__EFFECT_CHANGED;
 }
 
+enum once__effect_word once__effect_lease(struct once__lease *lease, struct once__claim claim)
+{
+    if (lease->owner.size > 0 && claim.now_ms < lease->until_ms)
+        return once__bytes_equal(lease->owner, claim.owner) ? ONCE__EFFECT_UNCHANGED
+                                                            : ONCE__EFFECT_HELD;
+    if (lease->token >= ONCE_FENCE_MAX)
+        return ONCE__EFFECT_OVERFLOW;
+    lease->token++;
+    lease->until_ms = claim.until_ms;
+    lease->owner = claim.owner;
+    return ONCE__EFFECT_CHANGED;
+}
+
+enum once__effect_word once__effect_renew(struct once__lease *lease, struct once__renewal renewal)
+{
+    if (lease->owner.size == 0 || renewal.token != lease->token)
+        return ONCE__EFFECT_STALE;
+    if (renewal.until_ms <= lease->until_ms)
+        return ONCE__EFFECT_UNCHANGED;
+    lease->until_ms = renewal.until_ms;
+    return ONCE__EFFECT_CHANGED;
+}
+
+enum once__effect_word once__effect_release(struct once__lease *lease, uint64_t token)
+{
+    if (token == 0 || token != lease->token)
+        return ONCE__EFFECT_STALE;
+    if (lease->owner.size == 0)
+        return ONCE__EFFECT_UNCHANGED;
+    lease->until_ms = 0;
+    lease->owner.data = NULL;
+    lease->owner.size = 0;
+    return ONCE__EFFECT_CHANGED;
+}
+
+enum once__effect_word once__effect_hold(const struct once__lease *lease, uint64_t token)
+{
+    return lease->owner.size > 0 && token == lease->token ? ONCE__EFFECT_UNCHANGED
+                                                          : ONCE__EFFECT_STALE;
+}
+
 enum once__effect_word once__effect_seq(struct once__sequence *sequence,
                                         struct once__position position)
 {
@@ -244,6 +285,16 @@ enum once__effect_word once__effect_emit(uint64_t *count)
     return ONCE__EFFECT_CHANGED;
 }
 
+enum once__effect_word once__effect_sent(bool *there, struct once__receipt receipt)
+{
+    if (receipt.number == 0 || receipt.number > receipt.emitted)
+        return ONCE__EFFECT_NO_MESSAGE;
+    if (!*there)
+        return ONCE__EFFECT_UNCHANGED;
+    *there = false;
+    return ONCE__EFFECT_CHANGED;
+}
+
 /* Computed again by `once laws` on every run, which stops when a row is wrong. */
 #define LAWS(idempotent, commutative, associative, needs_key)                                      \
     {                                                                                              \
@@ -265,6 +316,12 @@ const struct once__effect once__effects[ONCE__EFFECT_COUNT] = {
     [ONCE__LWW] = {"LWW", "LWW name time node value", "LWW name time node value",
                    LAWS(true, true, true, false)},
     [ONCE__GADD] = {"GADD", "GADD name node n", "GADD name node n", LAWS(false, true, true, true)},
+    [ONCE__PNADD] = {"PNADD", "PNADD name node n", "PNADD name node n",
+                     LAWS(false, true, true, true)},
+    [ONCE__INSERT] = {"INSERT", "INSERT name node member…", "INSERT name node member…",
+                      LAWS(false, true, true, true)},
+    [ONCE__REMOVE] = {"REMOVE", "REMOVE name member…", "REMOVE name member…",
+                      LAWS(true, true, true, true)},
     [ONCE__SET] = {"SET", "SET name value [IF version]", "SET name value",
                    LAWS(false, false, true, true)},
     [ONCE__SET_IF] = {"SET", "SET name value [IF version]", "SET name value IF version",
@@ -287,9 +344,18 @@ const struct once__effect once__effects[ONCE__EFFECT_COUNT] = {
     [ONCE__GRANT] = {"GRANT", "GRANT name", "GRANT name", LAWS(false, true, true, true)},
     [ONCE__GUARD] = {"GUARD", "GUARD name token", "GUARD name token",
                      LAWS(true, true, false, false)},
+    [ONCE__LEASE] = {"LEASE", "LEASE name owner ms", "LEASE name owner ms",
+                     LAWS(true, false, false, true)},
+    [ONCE__RENEW] = {"RENEW", "RENEW name token ms", "RENEW name token ms",
+                     LAWS(true, true, false, false)},
+    [ONCE__RELEASE] = {"RELEASE", "RELEASE name token", "RELEASE name token",
+                       LAWS(true, true, false, false)},
+    [ONCE__HOLD] = {"HOLD", "HOLD name token", "HOLD name token", LAWS(true, true, false, false)},
     [ONCE__SEQ] = {"SEQ", "SEQ name epoch n", "SEQ name epoch n", LAWS(true, false, false, false)},
     [ONCE__BUCKET] = {"BUCKET", "BUCKET name bucket n", "BUCKET name bucket n",
                       LAWS(false, true, true, true)},
     [ONCE__EMIT] = {"EMIT", "EMIT topic payload [GROUP g]", "EMIT topic payload [GROUP g]",
                     LAWS(false, false, true, true)},
+    [ONCE__SENT] = {"SENT", "SENT topic number…", "SENT topic number…",
+                    LAWS(true, true, false, false)},
 };

@@ -7,8 +7,8 @@
  * the rejections. Only CHANGED writes the value. An object that nobody touched is all zero. Numbers
  * cannot overflow: what would leave its range is rejected.
  *
- * UNION, CLOCK, LWW and GADD act on mergeable states; their steps are the mutators of
- * <once/lattice.h>. They are in the table below because the table is the whole list.
+ * UNION, CLOCK, LWW, GADD, PNADD, INSERT and REMOVE act on mergeable states; their steps are the
+ * mutators of <once/lattice.h>. They are in the table below because the table is the whole list.
  *
  * The contracts are proved by Frama-C on the shipping effect.c, and the laws that follow from them
  * in proof/effect_laws.c. `once laws` runs the same steps and shows the laws that fail.
@@ -23,6 +23,8 @@
 #include <once/bytes.h>
 #include <once/limits.h>
 
+#include "base/bytes.h"
+
 /* X(name, text). The rejections are everything after UNCHANGED. */
 #define ONCE__EFFECT_WORDS(X)                                                                      \
     X(CHANGED, "changed")                                                                          \
@@ -35,9 +37,11 @@
     X(NO_MOVE, "the machine has no such move")                                                     \
     X(ELSEWHERE, "the machine is in another state")                                                \
     X(REDECLARED, "the machine is declared already, and differently")                              \
-    X(STALE, "the token is not above the highest that was seen")                                   \
+    X(STALE, "the token is old, used up or was never given")                                       \
     X(FENCED, "a newer epoch exists")                                                              \
-    X(GAP, "a sequence number before this one is missing")
+    X(GAP, "a sequence number before this one is missing")                                         \
+    X(HELD, "someone else holds the lease")                                                        \
+    X(NO_MESSAGE, "the outbox never gave this number")
 
 enum once__effect_word {
 #define ONCE__EFFECT_ENUM(name, text) ONCE__EFFECT_##name,
@@ -283,6 +287,92 @@ enum once__effect_word once__effect_grant(uint64_t *token);
   @*/
 enum once__effect_word once__effect_guard(uint64_t *highest, uint64_t token);
 
+/* --- Leases: LEASE name owner ms, RENEW name token ms, RELEASE name token, HOLD name token --- */
+
+/* Times are points of store time. Tokens only grow; who has an older one is refused everything,
+ * however long it slept. All zero: never given. */
+struct once__lease {
+    uint64_t token;          /* the newest that was given; 0: none yet */
+    int64_t until_ms;        /* when it may be given to someone else; 0 when released */
+    struct once_bytes owner; /* borrowed; empty: nobody's, never given or released */
+};
+
+struct once__claim {
+    struct once_bytes owner; /* not empty */
+    int64_t now_ms;
+    int64_t until_ms; /* now and the lease's length */
+};
+
+/*@ predicate lease_ok(struct once__lease *l) =
+  @   l->token <= ONCE_FENCE_MAX && (l->owner.size > 0 ==> l->token > 0);
+  @ predicate leased(struct once__lease *l, integer now) = l->owner.size > 0 && now < l->until_ms;
+  @ predicate holds(struct once__lease *l, integer token) =
+  @   l->owner.size > 0 && token == l->token;
+  @*/
+
+/* The same owner asking again while it has the lease: UNCHANGED, its token and its end stay. While
+ * another has it: HELD. Afterwards the owner is borrowed from the claim. */
+/*@ requires \valid(lease) && lease_ok(lease);
+  @ requires bytes_readable(lease->owner) && bytes_readable(claim.owner) && claim.owner.size > 0;
+  @ terminates \true;
+  @ assigns *lease;
+  @ ensures gives: !leased{Pre}(lease, claim.now_ms) && \old(lease->token) < ONCE_FENCE_MAX ==>
+  @   \result == ONCE__EFFECT_CHANGED && lease->token == \old(lease->token) + 1
+  @   && lease->until_ms == claim.until_ms && lease->owner == claim.owner;
+  @ ensures again: leased{Pre}(lease, claim.now_ms)
+  @   && bytes_same{Pre}(\old(lease->owner), claim.owner) ==> \result == ONCE__EFFECT_UNCHANGED;
+  @ ensures one_at_a_time: leased{Pre}(lease, claim.now_ms)
+  @   && !bytes_same{Pre}(\old(lease->owner), claim.owner) ==> rejected(\result);
+  @ ensures end_of_numbers: !leased{Pre}(lease, claim.now_ms)
+  @   && \old(lease->token) == ONCE_FENCE_MAX ==> rejected(\result);
+  @ ensures only_changed_writes: \result != ONCE__EFFECT_CHANGED ==> *lease == \old(*lease);
+  @ ensures valid: lease_ok(lease);
+  @*/
+enum once__effect_word once__effect_lease(struct once__lease *lease, struct once__claim claim);
+
+struct once__renewal {
+    uint64_t token;
+    int64_t until_ms; /* now and the lease's length */
+};
+
+/* Never shorter than it was. Also after its end, as long as nobody else was given it. */
+/*@ requires \valid(lease) && lease_ok(lease);
+  @ terminates \true;
+  @ assigns lease->until_ms;
+  @ ensures extends: holds{Pre}(lease, renewal.token) && renewal.until_ms > \old(lease->until_ms)
+  @   ==> \result == ONCE__EFFECT_CHANGED && lease->until_ms == renewal.until_ms;
+  @ ensures never_shorter: holds{Pre}(lease, renewal.token)
+  @   && renewal.until_ms <= \old(lease->until_ms) ==> \result == ONCE__EFFECT_UNCHANGED;
+  @ ensures refuses: !holds{Pre}(lease, renewal.token) ==> rejected(\result);
+  @ ensures only_changed_writes: \result != ONCE__EFFECT_CHANGED ==>
+  @   lease->until_ms == \old(lease->until_ms);
+  @*/
+enum once__effect_word once__effect_renew(struct once__lease *lease, struct once__renewal renewal);
+
+/* The owner is empty then and until_ms 0; the token stays, and is refused from now on. Again:
+ * UNCHANGED, until the lease is given to someone: then it is STALE as every older token is. */
+/*@ requires \valid(lease) && lease_ok(lease);
+  @ terminates \true;
+  @ assigns lease->until_ms, lease->owner;
+  @ ensures releases: holds{Pre}(lease, token) ==> \result == ONCE__EFFECT_CHANGED
+  @   && lease->owner.size == 0 && lease->owner.data == \null && lease->until_ms == 0;
+  @ ensures again: token > 0 && token == lease->token && \old(lease->owner.size) == 0 ==>
+  @   \result == ONCE__EFFECT_UNCHANGED;
+  @ ensures refuses: token == 0 || token != lease->token ==> rejected(\result);
+  @ ensures only_changed_writes: \result != ONCE__EFFECT_CHANGED ==> *lease == \old(*lease);
+  @*/
+enum once__effect_word once__effect_release(struct once__lease *lease, uint64_t token);
+
+/* UNCHANGED: the token is the newest, and not released; its time may be over, but nobody was given
+ * the lease since. Else STALE. */
+/*@ requires \valid_read(lease) && lease_ok(lease);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures passes: holds(lease, token) ==> \result == ONCE__EFFECT_UNCHANGED;
+  @ ensures refuses: !holds(lease, token) ==> rejected(\result);
+  @*/
+enum once__effect_word once__effect_hold(const struct once__lease *lease, uint64_t token);
+
 /* --- Sequences: SEQ name epoch n --- */
 
 /* What one producer has sent. Each epoch counts from 0, as Kafka's producers do. */
@@ -327,7 +417,7 @@ struct once__position {
 enum once__effect_word once__effect_seq(struct once__sequence *sequence,
                                         struct once__position position);
 
-/* --- Counts and logs: BUCKET, APPEND, EMIT --- */
+/* --- Counts, logs and outboxes: BUCKET, APPEND, EMIT, SENT --- */
 
 /* One bucket of BUCKET name bucket n. */
 /*@ requires \valid(count) && *count <= ONCE_BUCKET_COUNT_MAX;
@@ -377,6 +467,26 @@ enum once__effect_word once__effect_append(uint64_t *version, struct once__appen
   @*/
 enum once__effect_word once__effect_emit(uint64_t *count);
 
+/* Of SENT topic number…, one number. Numbers are never given twice, so what went cannot come back. A
+ * number that no EMIT gave yet is refused, or a copy of the SENT could come again later and take
+ * the message that has the number by then. */
+struct once__receipt {
+    uint64_t number;
+    uint64_t emitted; /* messages ever: the number of the last */
+};
+
+/*@ requires \valid(there);
+  @ requires given: *there ==> 0 < receipt.number <= receipt.emitted;
+  @ terminates \true;
+  @ assigns *there;
+  @ ensures goes: \old(*there) ==> \result == ONCE__EFFECT_CHANGED && !*there;
+  @ ensures gone: !\old(*there) && 0 < receipt.number <= receipt.emitted ==>
+  @   \result == ONCE__EFFECT_UNCHANGED;
+  @ ensures refuses: receipt.number == 0 || receipt.number > receipt.emitted ==> rejected(\result);
+  @ ensures stays_gone: !\old(*there) ==> !*there;
+  @*/
+enum once__effect_word once__effect_sent(bool *there, struct once__receipt receipt);
+
 /* --- The table --- */
 
 /* One row a form: the laws of SET and of SET … IF are not the same. */
@@ -390,6 +500,9 @@ enum once__effect_id {
     ONCE__CLOCK,
     ONCE__LWW,
     ONCE__GADD,
+    ONCE__PNADD,
+    ONCE__INSERT,
+    ONCE__REMOVE,
     ONCE__SET,
     ONCE__SET_IF,
     ONCE__DELETE,
@@ -401,9 +514,14 @@ enum once__effect_id {
     ONCE__APPEND_AT,
     ONCE__GRANT,
     ONCE__GUARD,
+    ONCE__LEASE,
+    ONCE__RENEW,
+    ONCE__RELEASE,
+    ONCE__HOLD,
     ONCE__SEQ,
     ONCE__BUCKET,
     ONCE__EMIT,
+    ONCE__SENT,
     ONCE__EFFECT_COUNT
 };
 

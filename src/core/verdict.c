@@ -22,6 +22,10 @@ const char *once_word_name(enum once_word word)
         return "STALE";
     case ONCE_NOTFOUND:
         return "NOTFOUND";
+    case ONCE_APPLIED:
+        return "APPLIED";
+    case ONCE_REJECTED:
+        return "REJECTED";
     }
     return "UNKNOWN";
 }

@@ -127,6 +127,17 @@ static bool can_tell(const struct once__engine *engine)
            (engine->log.failed != ONCE_OK || told_now(engine, engine->submitted->inner.position));
 }
 
+bool once__commit_settled(struct once__engine *engine, uint64_t position)
+{
+    if (!engine->manual)
+        return once__commit_wait(engine, position) == ONCE_OK;
+    while (engine->log.durable < position) {
+        if (!once__commit_write_one(engine))
+            return false;
+    }
+    return true;
+}
+
 /* Takes from the line what may be told, in order. */
 static struct once_op *pop_told(struct once__engine *engine)
 {

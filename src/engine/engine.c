@@ -34,6 +34,8 @@ static bool prepare(struct once__engine *engine, struct once_op *op)
 {
     if (once__call_check(op) != ONCE_OK)
         return false;
+    if (!once__call_named(op))
+        return true;
     op->inner.hash = once__name_hash(engine->file.secret, op->ns, op->key);
     return true;
 }
@@ -147,6 +149,11 @@ static void engine_stats(struct once_store *store, struct once_stats *ret_stats)
         stats.live_size += once__segment_live(segment, now_ms);
     }
     stats.last_fence = log->last_fence;
+    stats.objects = once__objects_count(engine->objects.table);
+    stats.objects_size = once__objects_memory(engine->objects.table);
+    stats.changes = engine->objects.change;
+    stats.snapshot_size = engine->objects.snapshot_size;
+    stats.disk_size += engine->objects.snapshot_size;
     stats.now_ms = now_ms;
     stats.direct = engine->vfs->direct;
     stats.stopped = log->failed != ONCE_OK;
@@ -213,6 +220,7 @@ bool once__engine_work(struct once_store *store)
 
     pthread_mutex_lock(&engine->lock);
     engine->no_spare = false;
+    engine->objects.unlucky = false;
     decide_deferred(engine);
     once__commit_tell(engine);
     pthread_mutex_unlock(&engine->lock);
@@ -232,6 +240,10 @@ static void engine_free(struct once__engine *engine)
     free(engine->segments);
     free(engine->sequence_slots);
     once__summary_free(engine->retiring.summary);
+    once__snapshot_abandon(engine);
+    once__stage_free(engine->objects.stage);
+    once__recent_free(engine->objects.recent);
+    once__objects_free(engine->objects.table);
     once__segment_close_readers(engine);
     once__index_free(engine->index);
     free(engine->log.images[0]);
@@ -317,6 +329,11 @@ static const struct once__store_ops engine_ops = {
     .call = engine_call,
     .submit = engine_submit,
     .list = once__engine_list,
+    .object_get = once__engine_object_get,
+    .object_read = once__engine_object_read,
+    .object_list = once__engine_object_list,
+    .object_delta = once__engine_object_delta,
+    .changes = once__engine_changes,
     .stats = engine_stats,
     .close = engine_close,
 };
@@ -329,6 +346,8 @@ static int check_options(struct once_options *options, struct once_message *ret_
         options->interval_ms = ONCE_INTERVAL_MS_DEFAULT;
     if (options->keys_max == 0)
         options->keys_max = ONCE_KEYS_MAX;
+    if (options->objects_size_max == 0)
+        options->objects_size_max = ONCE_OBJECTS_SIZE_DEFAULT;
     if (options->segment_size == 0)
         options->segment_size = ONCE_SEGMENT_SIZE_DEFAULT;
     if ((unsigned)options->durability > ONCE_LOSES_UNSYNCED)

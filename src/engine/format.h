@@ -6,6 +6,7 @@
  *   store       64 bytes + secret   what the folder is: id, segment size, the hash's secret
  *   N.seg       a segment of the log: a header block, then batches, each starting at a block
  *   N.idx       the sidecar of a sealed segment: 16 bytes for each record that was live then
+ *   objects     a snapshot of all objects: edits (object/object.h), in chunks with a check each
  *   lock        names the owner of the folder
  *
  * N is the slot of a segment, 6 hex digits, used again and again; what a segment is in the life of
@@ -45,12 +46,14 @@ enum {
     ONCE__BATCH_HEADER_SIZE = 104,
     ONCE__RECORD_HEADER_SIZE = 88,
     ONCE__RECORD_ALIGN = 8,
+    ONCE__RECORD_EDITS_SIZE =
+        16, /* behind the header of a record with edits: what there is of them */
     ONCE__RECORD_SIZE_MIN = 96, /* the shortest name, nothing else */
     /* All fields at their bounds. */
-    ONCE__RECORD_SIZE_MAX = (ONCE__RECORD_HEADER_SIZE + ONCE_FINGERPRINT_SIZE +
-                             ONCE_NAMESPACE_SIZE_MAX + ONCE_KEY_SIZE_MAX + ONCE_OWNER_SIZE_MAX +
-                             ONCE_POINT_SIZE_MAX + ONCE_DATA_SIZE_MAX + ONCE_RESULT_SIZE_MAX +
-                             ONCE__RECORD_ALIGN - 1) /
+    ONCE__RECORD_SIZE_MAX = (ONCE__RECORD_HEADER_SIZE + ONCE__RECORD_EDITS_SIZE +
+                             ONCE_FINGERPRINT_SIZE + ONCE_NAMESPACE_SIZE_MAX + ONCE_KEY_SIZE_MAX +
+                             ONCE_OWNER_SIZE_MAX + ONCE_POINT_SIZE_MAX + ONCE_DATA_SIZE_MAX +
+                             ONCE_RESULT_SIZE_MAX + ONCE_EDITS_SIZE_MAX + ONCE__RECORD_ALIGN - 1) /
                             ONCE__RECORD_ALIGN * ONCE__RECORD_ALIGN,
     /* Where the first record of a segment can be. */
     ONCE__RECORD_OFFSET_MIN = ONCE__SEGMENT_HEADER_SIZE + ONCE__BATCH_HEADER_SIZE,
@@ -113,8 +116,9 @@ ONCE_MUST_CHECK int once__segment_header_decode(struct once_bytes block,
 /* ---- Batches --------------------------------------------------------------------------------- */
 
 enum once__batch_flags {
-    ONCE__BATCH_CLOSED = 1,  /* the store was closed after this one */
-    ONCE__BATCH_GIVEN_UP = 2 /* stands where damage was given up: once check --repair */
+    ONCE__BATCH_CLOSED = 1,   /* the store was closed after this one */
+    ONCE__BATCH_GIVEN_UP = 2, /* stands where damage was given up: once check --repair */
+    ONCE__BATCH_OBJECTS = 4   /* there is a snapshot of objects: without it something is missing */
 };
 
 /* A header, then records, then zeros up to the next block. A GIVEN_UP one has no records: its size
@@ -166,14 +170,17 @@ static inline uint32_t once__batch_disk_size(uint32_t size)
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-/* An operation's record as it lies in the log: the record, its name, and which record of the same
- * name it replaces. Bytes of a decoded one point into what was decoded. */
+/* A record as it lies in the log: an operation's record, its name, and which record of the same name
+ * it replaces; the edits that came with it; or edits alone, without a name (ns.size is 0, and the
+ * operation all zero). Bytes of a decoded one point into what was decoded. */
 struct once__log_record {
     struct once_bytes ns;
     struct once_bytes key;
     struct once_record record;  /* ABSENT: forgotten */
     uint64_t previous_sequence; /* 0: replaces none */
     uint32_t previous_offset;   /* in bytes */
+    uint64_t change;            /* number of this change of objects, from 1; 0: it is none */
+    struct once_bytes edits;    /* of objects, encoded: object/object.h */
 };
 
 /* Bytes of the whole record in the log, a multiple of ONCE__RECORD_ALIGN. */
@@ -244,6 +251,7 @@ struct once__sidecar_header {
     uint32_t end;      /* offset behind the segment's last batch */
     uint32_t entry_count;
     uint32_t kill_count;
+    uint32_t change_count; /* records with edits of objects in the segment */
 };
 enum { ONCE__SIDECAR_HEADER_SIZE = 64, ONCE__SIDECAR_ENTRY_SIZE = 16, ONCE__SIDECAR_KILL_SIZE = 8 };
 /* The number by which entries are sorted, of an entry's first word: the hash is in its top. */
@@ -263,6 +271,58 @@ ONCE_MUST_CHECK int once__sidecar_decode(struct once_bytes bytes,
                                          struct once_defect *ret_defect);
 uint64_t once__sidecar_kill_pack(uint64_t own_sequence, struct once__sidecar_kill kill);
 struct once__sidecar_kill once__sidecar_kill_unpack(uint64_t own_sequence, uint64_t word);
+
+/* ---- Snapshots of objects -------------------------------------------------------------------- */
+
+#define ONCE__OBJECTS_NAME "objects"
+#define ONCE__OBJECTS_NEW_NAME "objects.new"
+
+/* A header, chunks, and an end. Written under the new name, synced, then renamed: so a snapshot is
+ * whole, or damaged. All edits of the log from the beginning of segment `from` on, put over it, make
+ * the objects of now. */
+struct once__snapshot_header {
+    uint8_t store_id[ONCE__STORE_ID_SIZE];
+    uint64_t from;      /* sequence of the segment */
+    uint64_t change;    /* the last change before it was begun */
+    once_ms created_ms; /* store time */
+};
+enum {
+    ONCE__SNAPSHOT_HEADER_SIZE = 64,
+    ONCE__SNAPSHOT_CHUNK_HEADER_SIZE = 16, /* size 4, 0 or 1 for the end 4, check 8 */
+    ONCE__SNAPSHOT_END_SIZE = 24,          /* objects 8, change 8, chunks 8 */
+    ONCE__SNAPSHOT_CHUNK_SIZE_MAX = 1 << 25
+};
+/* The last chunk. */
+struct once__snapshot_end {
+    uint64_t object_count; /* how many were written: those that come twice count twice */
+    uint64_t change;       /* the last change that may be in it: the log must have it */
+    uint64_t chunk_count;
+};
+void once__snapshot_header_encode(const struct once__snapshot_header *header,
+                                  uint8_t ret_bytes[ONCE__SNAPSHOT_HEADER_SIZE]);
+/* ONCE_ERR_VERSION, ONCE_ERR_DAMAGED. */
+ONCE_MUST_CHECK int once__snapshot_header_decode(struct once_bytes bytes,
+                                                 struct once__snapshot_header *ret_header,
+                                                 struct once_defect *ret_defect);
+/* The header of a chunk with these bytes, the number-th from 0. Its check covers the store, from and
+ * number, so that no chunk of another snapshot, or place, can be taken for it. */
+void once__snapshot_chunk_encode(const struct once__snapshot_header *header, uint64_t number,
+                                 bool is_end, struct once_bytes bytes,
+                                 uint8_t ret_bytes[ONCE__SNAPSHOT_CHUNK_HEADER_SIZE]);
+struct once__snapshot_chunk {
+    uint32_t size;
+    bool is_end;
+    uint64_t check;
+};
+ONCE_MUST_CHECK int
+once__snapshot_chunk_decode(const uint8_t bytes[ONCE__SNAPSHOT_CHUNK_HEADER_SIZE],
+                            struct once__snapshot_chunk *ret_chunk, struct once_defect *ret_defect);
+bool once__snapshot_chunk_good(const struct once__snapshot_header *header, uint64_t number,
+                               const struct once__snapshot_chunk *chunk, struct once_bytes bytes);
+void once__snapshot_end_encode(const struct once__snapshot_end *end,
+                               uint8_t ret_bytes[ONCE__SNAPSHOT_END_SIZE]);
+void once__snapshot_end_decode(const uint8_t bytes[ONCE__SNAPSHOT_END_SIZE],
+                               struct once__snapshot_end *ret_end);
 
 /* ---- Names of files -------------------------------------------------------------------------- */
 

@@ -228,7 +228,7 @@ static const char *batch_fault(const struct once__batch_header *h, size_t *ret_o
         (h->count > 0 && given_up))
         return "the batch's count does not fit its size";
     *ret_offset = 12;
-    if (h->flags > (ONCE__BATCH_CLOSED | ONCE__BATCH_GIVEN_UP))
+    if (h->flags > (ONCE__BATCH_CLOSED | ONCE__BATCH_GIVEN_UP | ONCE__BATCH_OBJECTS))
         return "the batch has unknown flags";
     *ret_offset = 16;
     if (h->sequence < 1 || h->oldest < 1 || h->oldest > h->sequence)

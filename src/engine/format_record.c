@@ -5,7 +5,7 @@
  *   offset size
  *        0    8  check: XXH3-64 of everything behind it, up to the record's size
  *        8    4  size of the whole record, a multiple of 8
- *       12    1  kind: 1, an operation
+ *       12    1  kind: 1, an operation; 2, an operation with edits of objects; 3, edits alone
  *       13    1  state
  *       14    4  sizes of namespace, key, owner, point: one byte each
  *       18    1  flags: bit 0, a fingerprint follows the header
@@ -21,8 +21,15 @@
  *       72    8  sequence of the segment with the record that this one replaces, or 0
  *       80    4  offset of that record, or 0
  *       84    4  code
- *       88       [fingerprint] namespace key owner point data result, zeros to a multiple of 8
+ *       88       [edits' head] [fingerprint] namespace key owner point data result [edits], zeros to
+ *                a multiple of 8
  *
+ *   edits' head, of kinds 2 and 3
+ *        0    8  number of the change, from 1
+ *        8    4  size of edits
+ *       12    4  0
+ *
+ * Of kind 3 everything from 13 to 88 is zero.
  * A record has one form only: what decodes encodes to the same bytes. Nothing here knows where in
  * the log a record lies, or whether the one that it replaces is there.
  */
@@ -35,7 +42,7 @@
 #include "engine/little_endian.h"
 #include "engine/mutant.h"
 
-enum { KIND_OPERATION = 1, FLAG_FINGERPRINT = 1, CHECK_SIZE = 8 };
+enum { KIND_OPERATION = 1, KIND_APPLIED = 2, KIND_EDITS = 3, FLAG_FINGERPRINT = 1, CHECK_SIZE = 8 };
 
 _Static_assert(ONCE_NAMESPACE_SIZE_MAX <= UINT8_MAX, "a name's sizes fit a byte each");
 _Static_assert(ONCE_KEY_SIZE_MAX <= UINT8_MAX, "a name's sizes fit a byte each");
@@ -59,9 +66,10 @@ static bool has_fingerprint(const struct once_fingerprint *fingerprint)
 /* Without the zeros at the end. */
 static size_t exact_size(const struct once__log_record *rec, bool fingerprint)
 {
-    return ONCE__RECORD_HEADER_SIZE + (fingerprint ? (size_t)ONCE_FINGERPRINT_SIZE : 0) +
-           rec->ns.size + rec->key.size + rec->record.owner.size + rec->record.point.size +
-           rec->record.data.size + rec->record.result.size;
+    return ONCE__RECORD_HEADER_SIZE + (rec->change > 0 ? (size_t)ONCE__RECORD_EDITS_SIZE : 0) +
+           (fingerprint ? (size_t)ONCE_FINGERPRINT_SIZE : 0) + rec->ns.size + rec->key.size +
+           rec->record.owner.size + rec->record.point.size + rec->record.data.size +
+           rec->record.result.size + rec->edits.size;
 }
 
 static size_t aligned(size_t size)
@@ -92,12 +100,14 @@ uint64_t once__record_encode(const struct once__log_record *rec, uint8_t *ret_by
     uint8_t *b = ret_bytes, *at = b + ONCE__RECORD_HEADER_SIZE;
     uint64_t check;
 
-    ONCE_ASSERT(rec->ns.size >= 1 && rec->ns.size <= ONCE_NAMESPACE_SIZE_MAX);
-    ONCE_ASSERT(rec->key.size >= 1 && rec->key.size <= ONCE_KEY_SIZE_MAX);
+    ONCE_ASSERT(rec->ns.size <= ONCE_NAMESPACE_SIZE_MAX && rec->key.size <= ONCE_KEY_SIZE_MAX);
+    ONCE_ASSERT((rec->ns.size > 0 && rec->key.size > 0) ||
+                (rec->ns.size == 0 && rec->key.size == 0 && rec->change > 0));
+    ONCE_ASSERT(rec->change > 0 ? rec->edits.size <= ONCE_EDITS_SIZE_MAX : rec->edits.size == 0);
     ONCE_ASSERT(r->owner.size <= ONCE_OWNER_SIZE_MAX && r->point.size <= ONCE_POINT_SIZE_MAX);
     ONCE_ASSERT(r->data.size <= ONCE_DATA_SIZE_MAX && r->result.size <= ONCE_RESULT_SIZE_MAX);
     once__put_le32(b + 8, (uint32_t)size);
-    b[12] = KIND_OPERATION;
+    b[12] = rec->change == 0 ? KIND_OPERATION : rec->ns.size > 0 ? KIND_APPLIED : KIND_EDITS;
     b[13] = (uint8_t)r->state;
     b[14] = (uint8_t)rec->ns.size;
     b[15] = (uint8_t)rec->key.size;
@@ -116,6 +126,12 @@ uint64_t once__record_encode(const struct once__log_record *rec, uint8_t *ret_by
     once__put_le64(b + 72, rec->previous_sequence);
     once__put_le32(b + 80, rec->previous_offset);
     once__put_le32(b + 84, (uint32_t)r->code);
+    if (rec->change > 0) {
+        once__put_le64(at, rec->change);
+        once__put_le32(at + 8, (uint32_t)rec->edits.size);
+        once__put_le32(at + 12, 0);
+        at += ONCE__RECORD_EDITS_SIZE;
+    }
     if (fingerprint) {
         memcpy(at, r->fingerprint.bytes, ONCE_FINGERPRINT_SIZE);
         at += ONCE_FINGERPRINT_SIZE;
@@ -126,6 +142,7 @@ uint64_t once__record_encode(const struct once__log_record *rec, uint8_t *ret_by
     at = put_bytes(at, r->point);
     at = put_bytes(at, r->data);
     at = put_bytes(at, r->result);
+    at = put_bytes(at, rec->edits);
     memset(at, 0, size - exact);
     check = XXH3_64bits(b + CHECK_SIZE, size - CHECK_SIZE);
     once__put_le64(b, check);
@@ -144,8 +161,15 @@ void once__record_view(const uint8_t *bytes, struct once__log_record *ret_rec, u
 {
     const uint8_t *b = bytes, *at = b + ONCE__RECORD_HEADER_SIZE;
     struct once_record *r = &ret_rec->record;
+    uint32_t edits_size = 0;
 
     *ret_size = once__get_le32(b + 8);
+    ret_rec->change = 0;
+    if (b[12] != KIND_OPERATION) {
+        ret_rec->change = once__get_le64(at);
+        edits_size = once__get_le32(at + 8);
+        at += ONCE__RECORD_EDITS_SIZE;
+    }
     r->state = (enum once_state)b[13];
     r->attempt = once__get_le32(b + 20);
     r->fence = once__get_le64(b + 32);
@@ -168,13 +192,17 @@ void once__record_view(const uint8_t *bytes, struct once__log_record *ret_rec, u
     r->point = take_bytes(&at, b[17]);
     r->data = take_bytes(&at, once__get_le32(b + 24));
     r->result = take_bytes(&at, once__get_le32(b + 28));
+    ret_rec->edits = take_bytes(&at, edits_size);
 }
 
 uint32_t once__record_peek(const uint8_t bytes[ONCE__RECORD_PEEK_SIZE])
 {
     uint32_t size = once__get_le32(bytes + 8);
 
-    if (bytes[12] != KIND_OPERATION || bytes[14] == 0 || bytes[15] == 0)
+    if (bytes[12] < KIND_OPERATION || bytes[12] > KIND_EDITS)
+        return 0;
+    if ((bytes[14] == 0) != (bytes[12] == KIND_EDITS) ||
+        (bytes[15] == 0) != (bytes[12] == KIND_EDITS))
         return 0;
     if (size < ONCE__RECORD_SIZE_MIN || size > ONCE__RECORD_SIZE_MAX ||
         size % ONCE__RECORD_ALIGN != 0)
@@ -201,6 +229,18 @@ static int check_form(const uint8_t *b, uint32_t size, struct once_defect *ret_d
     uint64_t exact = ONCE__RECORD_HEADER_SIZE + (uint64_t)b[14] + b[15] + b[16] + b[17] +
                      once__get_le32(b + 24) + once__get_le32(b + 28);
 
+    if (b[12] != KIND_OPERATION) {
+        const uint8_t *head = b + ONCE__RECORD_HEADER_SIZE;
+
+        if (size < ONCE__RECORD_HEADER_SIZE + ONCE__RECORD_EDITS_SIZE ||
+            once__get_le64(head) == 0 || once__get_le32(head + 8) > ONCE_EDITS_SIZE_MAX ||
+            once__get_le32(head + 12) != 0)
+            return once__defect(ONCE_ERR_DAMAGED, ONCE__RECORD_HEADER_SIZE,
+                                "the record's edits have no right head", ret_defect);
+        exact += ONCE__RECORD_EDITS_SIZE + (uint64_t)once__get_le32(head + 8);
+    }
+    if (b[12] == KIND_EDITS && !once__all_zero(b + 13, ONCE__RECORD_HEADER_SIZE - 13))
+        return once__defect(ONCE_ERR_DAMAGED, 13, "a record of edits alone has more", ret_defect);
     if (b[18] > FLAG_FINGERPRINT || b[19] != 0)
         return once__defect(ONCE_ERR_DAMAGED, 18, "the record has unknown flags", ret_defect);
     if (b[18] & FLAG_FINGERPRINT)

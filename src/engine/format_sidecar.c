@@ -11,7 +11,8 @@
  *       40    8  chain: check of the segment's last batch
  *       48    4  count of entries
  *       52    4  count of kills
- *       56    8  0
+ *       56    4  count of records with edits of objects
+ *       60    4  0
  *       64  16n  entries, ascending by their first word
  *           8m   kills
  *            8   check: XXH3-64 of everything before it
@@ -134,6 +135,7 @@ int once__sidecar_encode(const struct once__sidecar_header *header, const uint64
     once__put_le64(b + 40, header->chain);
     once__put_le32(b + 48, header->entry_count);
     once__put_le32(b + 52, header->kill_count);
+    once__put_le32(b + 56, header->change_count);
     if (entries_size > 0)
         memcpy(b + ONCE__SIDECAR_HEADER_SIZE, entries, entries_size);
     if (kills_size > 0)
@@ -198,14 +200,15 @@ static int decode_header(const uint8_t *b, struct once__sidecar_header *ret_head
     header.chain = once__get_le64(b + 40);
     header.entry_count = once__get_le32(b + 48);
     header.kill_count = once__get_le32(b + 52);
+    header.change_count = once__get_le32(b + 56);
     if (header.end < ONCE__SEGMENT_HEADER_SIZE || header.end > ONCE_SEGMENT_SIZE_MAX ||
         header.end % ONCE_BLOCK_SIZE != 0)
         return once__defect(ONCE_ERR_DAMAGED, 12, "the sidecar's segment cannot end there",
                             ret_defect);
     if (header.sequence < 1)
         return once__defect(ONCE_ERR_DAMAGED, 32, "the sidecar is of no segment", ret_defect);
-    if (!once__all_zero(b + 56, 8))
-        return once__defect(ONCE_ERR_DAMAGED, 56, "the sidecar has unknown fields", ret_defect);
+    if (!once__all_zero(b + 60, 4))
+        return once__defect(ONCE_ERR_DAMAGED, 60, "the sidecar has unknown fields", ret_defect);
     *ret_header = header;
     return ONCE_OK;
 }

@@ -13,6 +13,9 @@
  *     recover.c   from the files to all of this
  *     keeper.c    the work behind the scenes
  *     list.c      looking at many
+ *     apply.c     effects on objects: staged, written with the key's record, put into memory
+ *     snapshot.c  all objects, written to disk while they change
+ *     look.c      objects as others see them
  *     engine.c    opening, closing, numbers
  */
 #ifndef ONCE_ENGINE_INNER_H
@@ -21,12 +24,15 @@
 #include <pthread.h>
 
 #include "base/assert.h"
+#include "core/decide.h"
 #include "engine/clock.h"
 #include "engine/engine.h"
 #include "engine/format.h"
 #include "engine/index.h"
 #include "engine/mutant.h"
 #include "engine/vfs.h"
+#include "object/object.h"
+#include "object/stage.h"
 #include "store/store.h"
 
 /* ---- Segments -------------------------------------------------------------------------------- */
@@ -57,6 +63,7 @@ struct once__summary {
     uint64_t *replaced; /* a bit for each 8 bytes of the segment: the record there has a successor
                          * in the same segment. Successors in later ones do not count: they may
                          * not be durable when the sidecar is written, and list it themselves */
+    uint32_t changes;   /* records with edits of objects */
     bool gaps;          /* something in the segment was given up: it gets no sidecar, so that every
                          * opening sees that; see recover_twins.c */
 };
@@ -71,6 +78,7 @@ struct once__segment {
     uint64_t chain;    /* SEALED: check of its last batch */
     uint32_t end;      /* SEALED: offset behind its last batch */
     uint32_t begun_s;  /* store time in seconds when it was begun */
+    uint32_t changes;  /* records with edits of objects: needed until a snapshot has them */
     uint8_t *image;    /* its content in memory; the active segment and the one before have it */
     uint32_t writes;   /* durable writes queued or under way */
     struct once__file *file;       /* for durable writes: ACTIVE, and SEALED while writes > 0 */
@@ -152,6 +160,40 @@ struct once__retiring {
     once_ms judged_ms; /* durable store time by which entries are dead */
 };
 
+/* A snapshot on its way. The keeper's alone, but for what it reads under the lock. */
+struct once__snapshotting {
+    enum {
+        ONCE__SNAPSHOT_IDLE,
+        ONCE__SNAPSHOT_WRITE,  /* object after object */
+        ONCE__SNAPSHOT_SETTLE, /* everything that may be in it becomes durable in the log */
+        ONCE__SNAPSHOT_COMMIT  /* then it takes the place of the one before */
+    } phase;
+    struct once__file *file;
+    struct once__snapshot_header header;
+    struct once__snapshot_end end;
+    uint64_t size;     /* written so far */
+    uint64_t count;    /* objects there were when it was begun */
+    uint64_t index;    /* of the object to write next, */
+    uint64_t part;     /* and the part of it */
+    uint64_t position; /* SETTLE: what to wait for */
+    struct once_buf chunk;
+};
+
+/* Objects: <once/apply.h>. */
+struct once__object_state {
+    struct once__objects *table;
+    struct once__recent *recent;
+    struct once__stage *stage;
+    uint64_t change;   /* number of the last change */
+    uint64_t position; /* behind it: who tells anything of objects waits for this (INV-2) */
+    bool has_snapshot;
+    uint64_t from;          /* edits of segments from here on are not in the snapshot on disk */
+    uint64_t snapshot_size; /* of that one */
+    bool wanted;            /* a snapshot would let segments go, and space is short */
+    bool unlucky;           /* one could not be written; tried again when the keeper has slept */
+    struct once__snapshotting snapshotting;
+};
+
 struct once__engine {
     struct once_store store; /* first */
     struct once__vfs *vfs;
@@ -176,6 +218,7 @@ struct once__engine {
     uint32_t spare_count, filled_count, file_count;
 
     struct once__log log;
+    struct once__object_state objects;
 
     uint64_t reserved;        /* bytes that open operations need to end */
     uint32_t reserve_largest; /* of one of them, ever */
@@ -363,6 +406,8 @@ bool once__commit_write_one(struct once__engine *engine);
 /* Waits until everything before the position is durable, writing what can be written. ONCE_ERR_IO,
  * ONCE_ERR_STOPPED. */
 ONCE_MUST_CHECK int once__commit_wait(struct once__engine *engine, uint64_t position);
+/* The same for the keeper. By hand it may be that only the test can bring that about: false then. */
+bool once__commit_settled(struct once__engine *engine, uint64_t position);
 /* Lets at least one write end: there is no room. */
 ONCE_MUST_CHECK int once__commit_some(struct once__engine *engine);
 /* Something was added that nobody waits for in a blocking call. */
@@ -389,6 +434,52 @@ ONCE_MUST_CHECK int once__carry(struct once__engine *engine, uint64_t hash, uint
  * read for every ONCE__NOW_USES of them only. */
 enum { ONCE__NOW_USES = 32 };
 once_ms once__engine_now(struct once__engine *engine);
+
+/* ---- apply.c --------------------------------------------------------------------------------- */
+
+/* What the op's deeds come to; the stage's, until it is used again. On failure the op was refused.
+ */
+ONCE_MUST_CHECK int once__apply_stage(struct once__engine *engine, struct once_op *op, bool has_key,
+                                      once_ms now_ms, struct once__staged *ret_staged);
+/* A begin was decided as EXECUTE: stages, and makes the decision that of the apply. */
+ONCE_MUST_CHECK int once__apply_decide(struct once__engine *engine, struct once_op *op,
+                                       struct once_moment at, struct once_decision *decision,
+                                       struct once__staged *ret_staged);
+/* The record, which has edits, is in the log: makes them true in memory. */
+void once__apply_put(struct once__engine *engine, const struct once__log_record *rec,
+                     const struct once__spot *spot);
+/* An op without a key, as once__operate. */
+bool once__apply_nameless(struct once__engine *engine, struct once_op *op, enum once__cold cold);
+/* Puts encoded edits into the table. lenient: after something was given up, what does not fit any
+ * more is filled up or left out. ONCE_ERR_DAMAGED, ONCE_ERR_MEMORY. */
+ONCE_MUST_CHECK int once__apply_edits(struct once__engine *engine, struct once_bytes edits,
+                                      bool lenient);
+
+/* ---- snapshot.c ------------------------------------------------------------------------------ */
+
+/* One piece of it. False when there is nothing to do now. Takes the lock. */
+bool once__snapshot_work(struct once__engine *engine);
+/* Is this segment needed to make the objects again? */
+bool once__snapshot_needs(const struct once__engine *engine, const struct once__segment *segment);
+/* Drops one that is on its way. */
+void once__snapshot_abandon(struct once__engine *engine);
+
+/* ---- look.c ---------------------------------------------------------------------------------- */
+
+int once__engine_object_get(struct once_store *store, struct once_bytes name,
+                            struct once_object *ret_object);
+int once__engine_object_read(struct once_store *store, struct once_bytes name, uint64_t cursor,
+                             size_t count,
+                             void (*each)(void *user, const struct once_object_item *item),
+                             void *user, uint64_t *ret_cursor, bool *ret_more);
+int once__engine_object_list(struct once_store *store, uint64_t cursor, size_t count,
+                             void (*each)(void *user, struct once_bytes name,
+                                          enum once_object_type type),
+                             void *user, uint64_t *ret_cursor);
+int once__engine_object_delta(struct once_store *store, struct once_bytes name, uint64_t since,
+                              struct once_buf *out, uint64_t *ret_version);
+int once__engine_changes(struct once_store *store, struct once_changes_cursor *cursor,
+                         size_t size_max, struct once_buf *out, bool *ret_more);
 
 /* ---- the others ------------------------------------------------------------------------------ */
 

@@ -118,6 +118,7 @@ bool once__keeper_work(struct once__engine *engine)
 
     flush_on_interval(engine);
     more = once__sidecar_work(engine);
+    more = once__snapshot_work(engine) || more;
     more = once__retire_work(engine) || more; /* none of them waits for the others to be done */
     return spares_work(engine) || more;
 }
@@ -149,6 +150,7 @@ static void rest(struct once__engine *engine)
             break;
     }
     engine->no_spare = false;
+    engine->objects.unlucky = false;
 }
 
 static void *keeper_main(void *arg)

@@ -101,7 +101,8 @@ static int close_batch(struct once__engine *engine)
         .last_fence = log->last_fence,
         .oldest = log->oldest,
         .now_ms = once__engine_now(engine),
-        .flags = log->closing ? ONCE__BATCH_CLOSED : 0,
+        .flags = (log->closing ? ONCE__BATCH_CLOSED : 0U) |
+                 (engine->objects.has_snapshot ? ONCE__BATCH_OBJECTS : 0U),
         .records = log->batch_fold,
         .life = log->life,
     };

@@ -197,12 +197,14 @@ static int put(struct once__engine *engine, uint64_t hash, const struct once__sp
                        change->after, hash, rec);
     if (rec->record.fence > engine->log.last_fence)
         engine->log.last_fence = rec->record.fence;
+    if (rec->change > 0)
+        once__apply_put(engine, rec, spot);
     return ONCE_OK;
 }
 
 /* ONCE_ERR_FULL: a write must end first, then all must be decided anew. */
 static int write_next(struct once__engine *engine, struct once_op *op, const struct found *found,
-                      const struct once_record *next)
+                      const struct once_record *next, const struct once__staged *staged)
 {
     struct once__log_record rec = {.ns = op->ns, .key = op->key, .record = *next};
     struct once__change change = {.had = found->present};
@@ -215,6 +217,10 @@ static int write_next(struct once__engine *engine, struct once_op *op, const str
         rec.previous_sequence = found->sequence;
         rec.previous_offset = once__place_offset(found->place);
         change.before = once__weight_of(&found->rec.record, found->size);
+    }
+    if (staged->changed) {
+        rec.change = engine->objects.change + 1;
+        rec.edits = staged->edits;
     }
     size = once__record_size(&rec);
     if (size > once__log_record_max(engine))
@@ -239,16 +245,19 @@ static int decide(struct once__engine *engine, struct once_op *op, const struct 
                              .next_fence = engine->log.last_fence + 1};
     static const struct once_record absent = {.state = ONCE_STATE_ABSENT};
     const struct once_record *record = found->present ? &found->rec.record : &absent;
+    struct once__staged staged = {.changed = false};
     struct once_decision decision;
     int err;
 
     err = once__call_decide(op, record, at, &decision);
+    if (err == ONCE_OK && op->call == ONCE_CALL_APPLY && decision.word == ONCE_EXECUTE)
+        err = once__apply_decide(engine, op, at, &decision, &staged);
     if (err == ONCE_OK)
         err = once__call_tell(op, &decision, at.now_ms);
     if (err != ONCE_OK)
         return err;
     if (decision.changed)
-        err = write_next(engine, op, found, &decision.next);
+        err = write_next(engine, op, found, &decision.next, &staged);
     else
         err = settle_unchanged(engine, op, found,
                                once__call_holds_since(op, record, &decision, at.now_ms));
@@ -293,9 +302,12 @@ static bool operate(struct once__engine *engine, struct once_op *op, enum once__
 
 bool once__operate(struct once__engine *engine, struct once_op *op, enum once__cold cold)
 {
-    bool decided = operate(engine, op, cold);
+    bool decided = once__call_named(op) ? operate(engine, op, cold)
+                                        : once__apply_nameless(engine, op, cold);
 
     engine->counts.calls += decided ? 1 : 0;
+    if (decided)
+        once__call_decided(op);
     return decided;
 }
 
@@ -310,9 +322,12 @@ int once__carry(struct once__engine *engine, uint64_t hash, uint64_t place,
     ONCE_ASSERT(once__index_has(engine->index, hash, place));
     copy.previous_sequence = engine->segments[once__place_slot(place)]->sequence;
     copy.previous_offset = once__place_offset(place);
+    copy.change = 0; /* a snapshot has its edits */
+    copy.edits = (struct once_bytes){NULL, 0};
     change.before = once__weight_of(&rec->record, size);
-    change.after = change.before;
-    ONCE_ASSERT(once__record_size(&copy) == size);
+    ONCE_ASSERT(once__record_size(&copy) <= size);
+    size = once__record_size(&copy);
+    change.after = once__weight_of(&rec->record, size);
     err = once__space_admit(engine, &change);
     if (err == ONCE_OK)
         err = once__log_room(engine, size, &spot);

@@ -14,7 +14,8 @@
  *      sync that failed a sync that succeeds proves nothing (INV-8).
  *   4. The last batch says which segment is the oldest; all from there on must be there. Their
  *      summaries, from sidecars or from the log, newest first, make the index.
- *   5. Time and fences go on from the last batch (INV-1, INV-6).
+ *   5. The snapshot of objects, and over it the edits of the log from where it was begun.
+ *   6. Time and fences go on from the last batch (INV-1, INV-6).
  */
 #include "engine/recovery.h"
 
@@ -368,6 +369,8 @@ int once__recover(struct once__engine *engine, struct once_message *ret_message)
         err = once__recovery_load(&recovery);
     if (err == ONCE_OK)
         err = once__recovery_drop_twins(&recovery);
+    if (err == ONCE_OK)
+        err = once__recovery_objects(&recovery);
     if (err == ONCE_OK)
         err = once__recovery_renew_spares(&recovery);
     if (err == ONCE_OK) {

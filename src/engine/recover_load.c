@@ -160,8 +160,10 @@ static int load_sealed(struct once__recovery *recovery, const struct once__seen 
     segment->end = after->header.previous_end;
     segment->chain = after->header.chain;
     err = summarise(recovery, seen, is_previous, &summary);
-    if (err == ONCE_OK)
+    if (err == ONCE_OK) {
+        segment->changes = summary->changes;
         err = note_killed(recovery, segment->sequence, summary);
+    }
     if (err == ONCE_OK)
         err = insert_all(recovery, seen->slot, summary);
     if (err == ONCE_OK && !segment->summarised) {
@@ -182,6 +184,7 @@ static int load_active(struct once__recovery *recovery, const struct once__seen 
     segment->state = ONCE__SEGMENT_ACTIVE;
     segment->image = engine->log.images[segment->sequence & 1];
     segment->summary = recovery->tail;
+    segment->changes = recovery->tail->changes;
     recovery->tail = NULL;
     once__segment_name(seen->slot, name);
     err = engine->vfs->ops->open(engine->vfs, name,

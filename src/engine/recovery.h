@@ -61,6 +61,9 @@ ONCE_MUST_CHECK int once__recovery_scan(struct once__recovery *recovery,
 /* recover_load.c: the segments from the oldest on, and the index. */
 ONCE_MUST_CHECK int once__recovery_load(struct once__recovery *recovery);
 
+/* recover_objects.c: the snapshot, and the edits of the log from where it was begun. */
+ONCE_MUST_CHECK int once__recovery_objects(struct once__recovery *recovery);
+
 /* recover_twins.c: after something was given up, only the newest record of a name stays. */
 ONCE_MUST_CHECK int once__recovery_drop_twins(struct once__recovery *recovery);
 

@@ -61,19 +61,6 @@ static bool due(const struct once__engine *engine, const struct once__segment *s
            log_is_garbage(engine, now_ms);
 }
 
-/* Waits until the position is durable. By hand it may be that only the test can bring that about:
- * false then. */
-static bool settled(struct once__engine *engine, uint64_t position)
-{
-    if (!engine->manual)
-        return once__commit_wait(engine, position) == ONCE_OK;
-    while (engine->log.durable < position) {
-        if (!once__commit_write_one(engine))
-            return false;
-    }
-    return true;
-}
-
 static int load_summary(struct once__engine *engine, uint32_t slot,
                         const struct once__segment *segment, struct once__summary **ret_summary)
 {
@@ -114,8 +101,10 @@ static bool begin(struct once__engine *engine)
     if (!segment || engine->log.failed != ONCE_OK ||
         !due(engine, segment, once__engine_now(engine)))
         return false;
+    if (once__snapshot_needs(engine, segment) && !ONCE__MUTANT(EDITS_FORGOTTEN))
+        return false; /* until there is a snapshot */
     if (!due(engine, segment, engine->log.durable_ms)) {
-        if (once__log_mark(engine, &mark) != ONCE_OK || !settled(engine, mark))
+        if (once__log_mark(engine, &mark) != ONCE_OK || !once__commit_settled(engine, mark))
             return false;
         return true;
     }
@@ -278,7 +267,7 @@ static bool finish(struct once__engine *engine)
 {
     struct once__retiring *retiring = &engine->retiring;
 
-    if (!ONCE__MUTANT(RETIRE_BEFORE_CARRY) && !settled(engine, retiring->position))
+    if (!ONCE__MUTANT(RETIRE_BEFORE_CARRY) && !once__commit_settled(engine, retiring->position))
         return false;
     if (engine->options.durability == ONCE_LOSES_UNSYNCED && once__log_sync(engine) != ONCE_OK)
         return false;

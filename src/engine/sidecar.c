@@ -164,6 +164,7 @@ int once__summary_load(struct once__engine *engine, uint32_t slot, uint64_t sequ
         summary->entry_count = header.entry_count;
         summary->entry_capacity = 2 * (size_t)header.entry_count;
         summary->kill_count = summary->kill_capacity = header.kill_count;
+        summary->changes = header.change_count;
         *ret_summary = summary;
     } else {
         once__summary_free(summary);
@@ -199,6 +200,9 @@ static int gather_record(void *user, uint32_t offset, uint32_t size,
 
     if (err != ONCE_OK)
         return err;
+    gathering->summary->changes += rec->change > 0 ? 1 : 0;
+    if (rec->ns.size == 0)
+        return ONCE_OK; /* edits alone */
     once__summary_note(gathering->summary, gathering->sequence, offset, weight,
                        once__name_hash(gathering->engine->file.secret, rec->ns, rec->key), rec);
     return ONCE_OK;
@@ -271,6 +275,7 @@ static int write_sidecar(struct once__engine *engine, uint32_t slot,
     memcpy(header->store_id, engine->file.id, sizeof(header->store_id));
     header->entry_count = (uint32_t)summary->entry_count;
     header->kill_count = (uint32_t)summary->kill_count;
+    header->change_count = summary->changes;
     if (summary->entry_count > 0)
         qsort(summary->entries, summary->entry_count, 2 * sizeof(uint64_t), by_first_word);
     once_buf_init(&buf, SIZE_MAX / 2);

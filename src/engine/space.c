@@ -56,14 +56,27 @@ bool once__space_short(const struct once__engine *engine)
     return needed > AHEAD_LEAST && engine->spare_count < needed + AHEAD_LEAST + needed / 8;
 }
 
+/* Perhaps segments cannot go because objects still need their edits. */
+static void want_snapshot(struct once__engine *engine)
+{
+    if (engine->objects.wanted)
+        return;
+    engine->objects.wanted = true;
+    once__keeper_wake(engine);
+}
+
 int once__space_grow(struct once__engine *engine)
 {
     uint64_t size_max = engine->options.disk_size_max;
     uint32_t slot;
     int err;
 
-    if (size_max > 0 && (uint64_t)(engine->file_count + 1) * engine->segment_size > size_max)
+    if (size_max > 0 &&
+        (uint64_t)(engine->file_count + 1) * engine->segment_size + engine->objects.snapshot_size >
+            size_max) {
+        want_snapshot(engine);
         return ONCE_ERR_SPACE;
+    }
     err = once__segment_new_slot(engine, &slot);
     if (err != ONCE_OK)
         return err == ONCE_ERR_FULL ? ONCE_ERR_SPACE : err;
@@ -71,6 +84,8 @@ int once__space_grow(struct once__engine *engine)
     if (err == ONCE_OK)
         err = once__segment_sync_names(engine);
     once__segment_made(engine, slot, err, false);
+    if (err == ONCE_ERR_SPACE)
+        want_snapshot(engine);
     return err;
 }
 

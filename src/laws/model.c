@@ -30,6 +30,9 @@ const struct once__model *once__model_of(enum once__effect_id id)
         [ONCE__CLOCK] = &once__model_clock,
         [ONCE__LWW] = &once__model_lww,
         [ONCE__GADD] = &once__model_gadd,
+        [ONCE__PNADD] = &once__model_pnadd,
+        [ONCE__INSERT] = &once__model_insert,
+        [ONCE__REMOVE] = &once__model_remove,
         [ONCE__SET] = &once__model_set,
         [ONCE__SET_IF] = &once__model_set_if,
         [ONCE__DELETE] = &once__model_delete,
@@ -41,9 +44,14 @@ const struct once__model *once__model_of(enum once__effect_id id)
         [ONCE__APPEND_AT] = &once__model_append_at,
         [ONCE__GRANT] = &once__model_grant,
         [ONCE__GUARD] = &once__model_guard,
+        [ONCE__LEASE] = &once__model_lease,
+        [ONCE__RENEW] = &once__model_renew,
+        [ONCE__RELEASE] = &once__model_release,
+        [ONCE__HOLD] = &once__model_hold,
         [ONCE__SEQ] = &once__model_seq,
         [ONCE__BUCKET] = &once__model_bucket,
         [ONCE__EMIT] = &once__model_emit,
+        [ONCE__SENT] = &once__model_sent,
     };
 
     ONCE_ASSERT(id < ONCE__EFFECT_COUNT);

@@ -14,7 +14,7 @@
 
 enum { ONCE__MODEL_BUCKETS = 2, ONCE__MODEL_EVENTS = 16, ONCE__MODEL_LATTICE_SIZE = 1024 };
 
-/* Events of a log or messages of an outbox, by letter. */
+/* Events of a log or messages of an outbox, by letter; 0 is a message that was sent. */
 struct once__model_log {
     uint64_t count; /* what the step counts */
     uint8_t events[ONCE__MODEL_EVENTS];
@@ -38,6 +38,7 @@ union once__value {
     struct once__register reg;
     struct once__model_machine machine;
     uint64_t token;
+    struct once__lease lease;
     struct once__sequence sequence;
     uint64_t buckets[ONCE__MODEL_BUCKETS];
     struct once__model_log log;
@@ -93,6 +94,9 @@ extern const struct once__model once__model_union;
 extern const struct once__model once__model_clock;
 extern const struct once__model once__model_lww;
 extern const struct once__model once__model_gadd;
+extern const struct once__model once__model_pnadd;
+extern const struct once__model once__model_insert;
+extern const struct once__model once__model_remove;
 extern const struct once__model once__model_set;
 extern const struct once__model once__model_set_if;
 extern const struct once__model once__model_delete;
@@ -104,9 +108,14 @@ extern const struct once__model once__model_append;
 extern const struct once__model once__model_append_at;
 extern const struct once__model once__model_grant;
 extern const struct once__model once__model_guard;
+extern const struct once__model once__model_lease;
+extern const struct once__model once__model_renew;
+extern const struct once__model once__model_release;
+extern const struct once__model once__model_hold;
 extern const struct once__model once__model_seq;
 extern const struct once__model once__model_bucket;
 extern const struct once__model once__model_emit;
+extern const struct once__model once__model_sent;
 
 /* Shared by the models. */
 extern const char once__grouping_batch[];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models of the effects on mergeable objects: UNION, CLOCK, LWW, GADD. Each makes a delta with the
- * shipping mutator and merges it into the object.
+ * Models of the effects on mergeable objects: UNION, CLOCK, LWW, GADD, PNADD, INSERT, REMOVE. Each
+ * makes a delta with the shipping mutator and merges it into the object.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -83,6 +83,8 @@ static int delta_of(const union once__value *value, const struct once__operation
         return once_vv_set(node, (uint64_t)operation->arg[1], out);
     if (operation->id == ONCE__LWW)
         return once_lww_write(&write, out);
+    if (operation->id == ONCE__PNADD)
+        return once_pncounter_add(value_bytes(value), node, operation->arg[1], out);
     ONCE_ASSERT(operation->id == ONCE__GADD);
     return once_gcounter_add(value_bytes(value), node, (uint64_t)operation->arg[1], out);
 }
@@ -249,6 +251,31 @@ const struct once__model once__model_gadd = {
     .describe_operation = node_describe_operation,
 };
 
+/* --- PNADD node n --- */
+
+static int pnadd_state(uint64_t index, union once__value *ret_value)
+{
+    return state_of(ONCE_LATTICE_PNCOUNTER, index, ret_value);
+}
+
+static void pnadd_operation(uint64_t index, struct once__operation *ret_operation)
+{
+    *ret_operation = (struct once__operation){
+        .id = ONCE__PNADD, .arg = {(int64_t)(index % NODES), once__signed_at(index / NODES + 1)}};
+}
+
+const struct once__model once__model_pnadd = {
+    .states = {8, 256},
+    .operations = {NODES * NUMBERS, 256},
+    .grouping = once__grouping_batch,
+    .state = pnadd_state,
+    .operation = pnadd_operation,
+    .apply = lattice_apply,
+    .equal = lattice_equal,
+    .describe = lattice_describe,
+    .describe_operation = node_describe_operation,
+};
+
 /* --- LWW time node value --- */
 
 static int lww_state(uint64_t index, union once__value *ret_value)
@@ -281,4 +308,100 @@ const struct once__model once__model_lww = {
     .equal = lattice_equal,
     .describe = lattice_describe,
     .describe_operation = lww_describe_operation,
+};
+
+/* --- INSERT node member…, REMOVE member… --- */
+
+/* Bit i of the argument is member i. */
+enum { ARG_NODE = 0, ARG_MEMBERS = 1, CHOICES = (1 << MEMBERS) - 1, AWSET_OTHERS = 2 * CHOICES };
+
+static int awset_state(uint64_t index, union once__value *ret_value)
+{
+    return state_of(ONCE_LATTICE_AWSET, index, ret_value);
+}
+
+static void insert_operation(uint64_t index, struct once__operation *ret_operation)
+{
+    *ret_operation = (struct once__operation){
+        .id = ONCE__INSERT, .arg = {(int64_t)(index % NODES), (int64_t)(index / NODES) + 1}};
+}
+
+static void remove_operation(uint64_t index, struct once__operation *ret_operation)
+{
+    *ret_operation = (struct once__operation){.id = ONCE__REMOVE, .arg = {0, (int64_t)index + 1}};
+}
+
+/* What may happen to a set: both, by turns. */
+static void awset_other(uint64_t index, struct once__operation *ret_operation)
+{
+    if (index % 2 == 0)
+        insert_operation(index / 2, ret_operation);
+    else
+        remove_operation(index / 2, ret_operation);
+}
+
+/* Member by member: each delta is made of the state that has the one before. */
+static int awset_apply(union once__value *value, const struct once__operation *operation)
+{
+    struct once_write write = {.node = {&nodes[operation->arg[ARG_NODE]], 1}};
+    int all = (int)ONCE__EFFECT_UNCHANGED;
+    struct once_buf delta;
+    int word = ONCE_OK;
+
+    once_buf_init(&delta, ONCE__MODEL_LATTICE_SIZE);
+    for (size_t i = 0; word >= 0 && i < MEMBERS; i++) {
+        if (((operation->arg[ARG_MEMBERS] >> i) & 1) == 0)
+            continue;
+        write.value = (struct once_bytes){&members[i], 1};
+        once_buf_clear(&delta);
+        word = operation->id == ONCE__INSERT
+                   ? once_awset_add(value_bytes(value), &write, &delta)
+                   : once_awset_remove(value_bytes(value), write.value, &delta);
+        if (word == ONCE_OK)
+            word = merge_into(value, once_buf_bytes(&delta));
+        if (word == (int)ONCE__EFFECT_CHANGED)
+            all = word;
+    }
+    once_buf_release(&delta);
+    return word < 0 ? word : all;
+}
+
+static void awset_describe_operation(struct once__text *text,
+                                     const struct once__operation *operation)
+{
+    once__text_add(text, "%s", once__effects[operation->id].name);
+    if (operation->id == ONCE__INSERT)
+        once__text_add(text, " %c", nodes[operation->arg[ARG_NODE]]);
+    for (size_t i = 0; i < MEMBERS; i++) {
+        if ((operation->arg[ARG_MEMBERS] >> i) & 1)
+            once__text_add(text, " %c", members[i]);
+    }
+}
+
+const struct once__model once__model_insert = {
+    .states = {8, 256},
+    .operations = {NODES * CHOICES, NODES *CHOICES},
+    .others = {AWSET_OTHERS, AWSET_OTHERS},
+    .grouping = once__grouping_batch,
+    .state = awset_state,
+    .operation = insert_operation,
+    .other = awset_other,
+    .apply = awset_apply,
+    .equal = lattice_equal,
+    .describe = lattice_describe,
+    .describe_operation = awset_describe_operation,
+};
+
+const struct once__model once__model_remove = {
+    .states = {8, 256},
+    .operations = {CHOICES, CHOICES},
+    .others = {AWSET_OTHERS, AWSET_OTHERS},
+    .grouping = once__grouping_batch,
+    .state = awset_state,
+    .operation = remove_operation,
+    .other = awset_other,
+    .apply = awset_apply,
+    .equal = lattice_equal,
+    .describe = lattice_describe,
+    .describe_operation = awset_describe_operation,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models of the effects on registers and logs: SET, DELETE, APPEND, EMIT.
+ * Models of the effects on registers, logs and outboxes: SET, DELETE, APPEND, EMIT, SENT.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -169,7 +169,7 @@ const struct once__model once__model_delete_if = {
     .describe_operation = register_describe_operation,
 };
 
-/* --- APPEND event, APPEND event AT version, EMIT message --- */
+/* --- APPEND event, APPEND event AT version --- */
 
 enum { EVENTS = 2, LOG_STATES_LARGE = 1000 }; /* events a and b; logs of up to 9 of them */
 
@@ -206,11 +206,6 @@ static void log_other(uint64_t index, struct once__operation *ret_operation)
         append_at_operation(index - EVENTS, ret_operation);
 }
 
-static void emit_operation(uint64_t index, struct once__operation *ret_operation)
-{
-    *ret_operation = (struct once__operation){.id = ONCE__EMIT, .arg = {(int64_t)index, -1}};
-}
-
 /* The step counts; the model keeps what was appended where the step said so. */
 static int log_apply(union once__value *value, const struct once__operation *operation)
 {
@@ -218,10 +213,8 @@ static int log_apply(union once__value *value, const struct once__operation *ope
     struct once__expected at = expected_of(operation);
     uint8_t event = (uint8_t)letters[operation->arg[ARG_VALUE]];
     bool there = at.given && at.version < log->count && log->events[at.version] == event;
-    enum once__effect_word word =
-        operation->id == ONCE__EMIT
-            ? once__effect_emit(&log->count)
-            : once__effect_append(&log->count, (struct once__append){.at = at, .there = there});
+    enum once__effect_word word = once__effect_append(
+        &log->count, (struct once__append){.at = at, .there = there});
 
     if (word == ONCE__EFFECT_CHANGED) {
         ONCE_ASSERT(log->count <= ONCE__MODEL_EVENTS);
@@ -279,14 +272,131 @@ const struct once__model once__model_append_at = {
     .describe_operation = log_describe_operation,
 };
 
+/* --- EMIT message, SENT number… --- */
+
+enum { GONE = 0, MESSAGES = EVENTS + 1, OUTBOX_STATES_LARGE = 1000, SENT_NUMBERS = 8 };
+
+/* As log_state, of messages a, b and those that went. */
+static int outbox_state(uint64_t index, union once__value *ret_value)
+{
+    struct once__model_log log = {0};
+
+    for (; index > 0; index = (index - 1) / MESSAGES) {
+        uint64_t choice = (index - 1) % MESSAGES;
+
+        ONCE_ASSERT(log.count < ONCE__MODEL_EVENTS);
+        log.events[log.count++] = choice < EVENTS ? (uint8_t)letters[choice] : GONE;
+    }
+    ret_value->log = log;
+    return ONCE_OK;
+}
+
+static void emit_operation(uint64_t index, struct once__operation *ret_operation)
+{
+    *ret_operation = (struct once__operation){.id = ONCE__EMIT, .arg = {(int64_t)index}};
+}
+
+/* Bit i of the argument is number i + 1. */
+static void sent_operation(uint64_t index, struct once__operation *ret_operation)
+{
+    *ret_operation = (struct once__operation){.id = ONCE__SENT, .arg = {(int64_t)index + 1}};
+}
+
+static void outbox_other(uint64_t index, struct once__operation *ret_operation)
+{
+    if (index < EVENTS)
+        emit_operation(index, ret_operation);
+    else
+        sent_operation(index - EVENTS, ret_operation);
+}
+
+/* A step for each number; one that is refused refuses all. */
+static int sent_apply(struct once__model_log *log, int64_t numbers)
+{
+    const struct once__model_log before = *log;
+    enum once__effect_word all = ONCE__EFFECT_UNCHANGED;
+
+    for (uint64_t i = 0; i < SENT_NUMBERS; i++) {
+        bool there = i < log->count && log->events[i] != GONE;
+        enum once__effect_word word;
+
+        if (((numbers >> i) & 1) == 0)
+            continue;
+        word = once__effect_sent(&there, (struct once__receipt){i + 1, log->count});
+        if (once__effect_rejected(word)) {
+            *log = before;
+            return (int)word;
+        }
+        if (word == ONCE__EFFECT_CHANGED) {
+            all = word;
+            log->events[i] = GONE;
+        }
+    }
+    return (int)all;
+}
+
+static int outbox_apply(union once__value *value, const struct once__operation *operation)
+{
+    struct once__model_log *log = &value->log;
+    enum once__effect_word word;
+
+    if (operation->id == ONCE__SENT)
+        return sent_apply(log, operation->arg[0]);
+    word = once__effect_emit(&log->count);
+    if (word == ONCE__EFFECT_CHANGED) {
+        ONCE_ASSERT(log->count <= ONCE__MODEL_EVENTS);
+        log->events[log->count - 1] = (uint8_t)letters[operation->arg[0]];
+    }
+    return (int)word;
+}
+
+static void outbox_describe(struct once__text *text, const union once__value *value)
+{
+    const struct once__model_log *log = &value->log;
+
+    once__text_add(text, "[");
+    for (uint64_t i = 0; i < log->count; i++)
+        once__text_add(text, "%s%c", i == 0 ? "" : " ",
+                       log->events[i] == GONE ? '-' : log->events[i]);
+    once__text_add(text, "]");
+}
+
+static void outbox_describe_operation(struct once__text *text,
+                                      const struct once__operation *operation)
+{
+    once__text_add(text, "%s", once__effects[operation->id].name);
+    if (operation->id == ONCE__EMIT)
+        once__text_add(text, " %c", letters[operation->arg[0]]);
+    for (int i = 0; operation->id == ONCE__SENT && i < SENT_NUMBERS; i++) {
+        if ((operation->arg[0] >> i) & 1)
+            once__text_add(text, " %d", i + 1);
+    }
+}
+
 const struct once__model once__model_emit = {
-    .states = {15, LOG_STATES_LARGE},
+    .states = {15, OUTBOX_STATES_LARGE},
     .operations = {EVENTS, EVENTS},
+    .others = {EVENTS + 7, EVENTS + 255},
     .grouping = once__grouping_batch,
-    .state = log_state,
+    .state = outbox_state,
     .operation = emit_operation,
-    .apply = log_apply,
+    .other = outbox_other,
+    .apply = outbox_apply,
     .equal = log_equal,
-    .describe = log_describe,
-    .describe_operation = log_describe_operation,
+    .describe = outbox_describe,
+    .describe_operation = outbox_describe_operation,
+};
+
+const struct once__model once__model_sent = {
+    .states = {15, OUTBOX_STATES_LARGE},
+    .operations = {15, 255},
+    .others = {EVENTS + 7, EVENTS + 255},
+    .grouping = once__grouping_batch,
+    .state = outbox_state,
+    .operation = sent_operation,
+    .other = outbox_other,
+    .apply = outbox_apply,
+    .equal = log_equal,
+    .describe = outbox_describe,
+    .describe_operation = outbox_describe_operation,
 };

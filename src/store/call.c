@@ -6,8 +6,11 @@
 #include "store/call.h"
 
 #include "base/assert.h"
+#include "base/sha256.h"
+#include "core/deed.h"
 
 #include <once/key.h>
+#include <once/lattice.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +23,135 @@ void once__call_refuse(struct once_op *op, int err, const char *what)
     op->reply.what = what;
 }
 
+void once__call_decided(struct once_op *op)
+{
+    free(op->inner.deeds);
+    op->inner.deeds = NULL;
+    op->inner.deed_count = 0;
+}
+
+/* ---- apply ----------------------------------------------------------------------------------- */
+
+/* Of the effects, word by word: the same key for other effects is a MISMATCH. */
+static int effects_fingerprint(const struct once_op *op, struct once_fingerprint *ret_fingerprint)
+{
+    struct once__sha256 hash = {NULL};
+    struct once__sha256_digest digest;
+    int err = once__sha256_init(&hash);
+
+    for (size_t i = 0; err == ONCE_OK && i < op->do_count; i++) {
+        err = once__sha256_add_number(&hash, op->dos[i].count);
+        for (size_t j = 0; err == ONCE_OK && j < op->dos[i].count; j++)
+            err = once__sha256_add_sized(&hash, op->dos[i].words[j]);
+    }
+    if (err == ONCE_OK)
+        err = once__sha256_finish(&hash, &digest);
+    if (err == ONCE_OK)
+        memcpy(ret_fingerprint->bytes, digest.bytes, sizeof(ret_fingerprint->bytes));
+    once__sha256_release(&hash);
+    return err;
+}
+
+static int check_sizes(const struct once_op *op, struct once_defect *ret_defect)
+{
+    size_t size = 0;
+
+    if (op->do_count < 1 || op->do_count > ONCE_EFFECTS_MAX || !op->dos) {
+        ret_defect->what = "an apply has 1 to 64 effects";
+        return ONCE_ERR_INVALID;
+    }
+    for (size_t i = 0; i < op->do_count; i++) {
+        if (op->dos[i].count > ONCE_EFFECT_WORDS_MAX ||
+            (op->dos[i].count > 0 && !op->dos[i].words)) {
+            ret_defect->what = "an effect has at most 4096 words";
+            return ONCE_ERR_FULL;
+        }
+        for (size_t j = 0; j < op->dos[i].count; j++) {
+            size_t more = op->dos[i].words[j].size;
+
+            if (more > ONCE_EFFECTS_SIZE_MAX || (size += more) > ONCE_EFFECTS_SIZE_MAX) {
+                ret_defect->what = "the effects of an apply are larger than 1 MiB";
+                return ONCE_ERR_FULL;
+            }
+        }
+    }
+    return ONCE_OK;
+}
+
+_Static_assert(ONCE_EFFECTS_MAX == 64 && ONCE_EFFECT_WORDS_MAX == 4096 &&
+                   ONCE_EFFECTS_SIZE_MAX == 1 << 20,
+               "the texts above say so");
+
+static int read_deeds(struct once_op *op, struct once_defect *ret_defect)
+{
+    struct once__deed *deeds;
+    int err = check_sizes(op, ret_defect);
+
+    if (err != ONCE_OK)
+        return err;
+    deeds = malloc(op->do_count * sizeof(*deeds));
+    if (!deeds)
+        return ONCE_ERR_MEMORY;
+    op->inner.deeds = deeds;
+    op->inner.deed_count = op->do_count;
+    for (size_t i = 0; err == ONCE_OK && i < op->do_count; i++) {
+        err = once__deed_read(op->dos[i].words, op->dos[i].count, &deeds[i], ret_defect);
+        if (err != ONCE_OK)
+            op->reply.effect = (uint32_t)i + 1;
+    }
+    return err;
+}
+
+static int check_apply(struct once_op *op, struct once_defect *ret_defect)
+{
+    int err = read_deeds(op, ret_defect);
+
+    if (err != ONCE_OK || op->key.size == 0)
+        return err;
+    op->inner.birth_ms = once_key_birth_ms(op->key);
+    ret_defect->what = "the fingerprint cannot be made";
+    if (op->fingerprint.size == 0)
+        return effects_fingerprint(op, &op->inner.fingerprint);
+    return once_fingerprint_from_bytes(op->fingerprint, &op->inner.fingerprint);
+}
+
+/* A merge is one deed. */
+static int check_merge(struct once_op *op, struct once_defect *ret_defect)
+{
+    struct once__deed *deed;
+    int err = once_key_check(op->key, ret_defect);
+
+    if (err == ONCE_OK && op->data.size > ONCE_MERGEABLE_SIZE_MAX) {
+        ret_defect->what = "the state is larger than 1 MiB";
+        err = ONCE_ERR_FULL;
+    }
+    if (err == ONCE_OK)
+        err = once_lattice_check(op->data, NULL, ret_defect);
+    if (err != ONCE_OK)
+        return err;
+    deed = calloc(1, sizeof(*deed));
+    if (!deed)
+        return ONCE_ERR_MEMORY;
+    deed->kind = ONCE__DEED_MERGE;
+    deed->name = op->key;
+    deed->value = op->data;
+    op->inner.deeds = deed;
+    op->inner.deed_count = 1;
+    return ONCE_OK;
+}
+
+_Static_assert(ONCE_MERGEABLE_SIZE_MAX == 1 << 20, "the text above says so");
+_Static_assert(ONCE_OBJECT_NAME_SIZE_MAX == ONCE_KEY_SIZE_MAX, "an object's name is as a key");
+
+/* ---- All calls ------------------------------------------------------------------------------- */
+
 static int check_name(const struct once_op *op, struct once_defect *ret_defect)
 {
-    int err = once_namespace_check(op->ns, ret_defect);
+    int err;
+
+    if (!once__call_named(op))
+        return ONCE_OK;
+    err = once_namespace_check(op->ns, ret_defect);
 
     return err != ONCE_OK ? err : once_key_check(op->key, ret_defect);
 }
@@ -47,6 +176,10 @@ static int check_arguments(struct once_op *op, struct once_defect *ret_defect)
         return once__step_check(&step, ret_defect);
     case ONCE_CALL_RENEW:
         return once__lease_check(op->lease_ms, ret_defect);
+    case ONCE_CALL_APPLY:
+        return check_apply(op, ret_defect);
+    case ONCE_CALL_MERGE:
+        return check_merge(op, ret_defect);
     case ONCE_CALL_FORGET:
     case ONCE_CALL_GET:
         return ONCE_OK;
@@ -65,8 +198,13 @@ int once__call_check(struct once_op *op)
     err = check_name(op, &defect);
     if (err == ONCE_OK)
         err = check_arguments(op, &defect);
-    if (err != ONCE_OK)
+    if (err != ONCE_OK) {
+        uint32_t effect = op->reply.effect;
+
+        once__call_decided(op);
         once__call_refuse(op, err, defect.what);
+        op->reply.effect = effect;
+    }
     return err;
 }
 
@@ -81,6 +219,11 @@ static int request_of(const struct once_op *op, once_ms now_ms, struct once_requ
         .lease_ms = op->lease_ms != 0 ? op->lease_ms : ONCE_LEASE_MS_DEFAULT,
         .on_doubt = op->on_doubt,
     };
+    if (op->call == ONCE_CALL_APPLY) { /* it has ended as soon as it is durable */
+        ret_request->owner = (struct once_bytes){NULL, 0};
+        ret_request->lease_ms = ONCE_LEASE_MS_DEFAULT;
+        ret_request->on_doubt = ONCE_ON_DOUBT_REJECT;
+    }
     return once__request_check(ret_request, now_ms, ret_defect);
 }
 
@@ -137,6 +280,8 @@ static void decide(const struct once_op *op, const struct once_record *record,
         *ret_decision = once__decide_forget(record, op->fence, at.now_ms);
         break;
     case ONCE_CALL_BEGIN:
+    case ONCE_CALL_APPLY:
+    case ONCE_CALL_MERGE:
     case ONCE_CALL_GET:
         *ret_decision = look(record, at.now_ms);
         break;
@@ -149,7 +294,7 @@ int once__call_decide(struct once_op *op, const struct once_record *record, stru
     struct once_defect defect = {0, NULL};
     int err = once__moment_check(at, &defect);
 
-    if (err == ONCE_OK && op->call == ONCE_CALL_BEGIN) {
+    if (err == ONCE_OK && (op->call == ONCE_CALL_BEGIN || op->call == ONCE_CALL_APPLY)) {
         struct once_request request;
 
         err = request_of(op, at.now_ms, &request, &defect);
@@ -228,7 +373,8 @@ int once__call_tell(struct once_op *op, const struct once_decision *decision, on
         reply->fence = next->fence;
         reply->attempt = next->attempt;
         err = keep_bytes(reply, none, next->point, next->data, none);
-    } else if (decision->word == ONCE_REPLAY) {
+    } else if (decision->word == ONCE_REPLAY || decision->word == ONCE_APPLIED ||
+               decision->word == ONCE_REJECTED) {
         reply->code = next->code;
         err = keep_bytes(reply, none, none, none, next->result);
     }

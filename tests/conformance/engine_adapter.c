@@ -258,6 +258,10 @@ static void block(struct once_store *store, const struct once_op *op, struct onc
     case ONCE_CALL_GET:
         err = once_get(store, name, ret_reply);
         break;
+    case ONCE_CALL_APPLY:
+    case ONCE_CALL_MERGE:
+        ONCE_ASSERT(!"no scenario has them");
+        break;
     }
     ONCE_ASSERT(err == ret_reply->err);
 }

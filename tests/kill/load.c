@@ -300,6 +300,8 @@ static void check_begin(struct load *load, struct known *known, const struct onc
     case ONCE_DONE:
     case ONCE_STALE:
     case ONCE_NOTFOUND:
+    case ONCE_APPLIED:
+    case ONCE_REJECTED:
         die("begin of %s is %s", key, once_word_name(reply->word));
     }
 }

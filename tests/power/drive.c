@@ -121,7 +121,10 @@ static void judge_refusal(struct drive *drive, const struct once_op *op,
 
     switch (err) {
     case ONCE_OK:
-    case ONCE_ERR_KEY_FUTURE: /* compared with the model's */
+    case ONCE_ERR_KEY_FUTURE: /* these are compared with the model's */
+    case ONCE_ERR_INVALID:
+    case ONCE_ERR_OBJECT_TYPE:
+    case ONCE_ERR_KEY_NEEDED:
         return;
     case ONCE_ERR_IO:
     case ONCE_ERR_STOPPED:
@@ -145,7 +148,7 @@ static void judge_refusal(struct drive *drive, const struct once_op *op,
         return;
     case ONCE_ERR_TOO_LARGE:
         drive->counts.refused_large++;
-        if (next->result.size + next->data.size + 2 * ONCE_BLOCK_SIZE <
+        if (next->result.size + next->data.size + promise->weight + 2 * ONCE_BLOCK_SIZE <
             drive->workload->segment_size / 2)
             model_break(drive->model, promise->key, "a small record is refused as too large");
         return;
@@ -248,7 +251,10 @@ static void submit_random(struct drive *drive, int key)
 {
     struct once_op op;
 
-    workload_call(drive->workload, drive->chance, drive->model, key, drive_now(drive), &op);
+    if (key != HISTORY_NO_KEY)
+        workload_call(drive->workload, drive->chance, drive->model, key, drive_now(drive), &op);
+    else
+        key = workload_next(drive->workload, drive->chance, drive->model, drive_now(drive), &op);
     drive_submit(drive, key, &op);
 }
 
@@ -319,6 +325,9 @@ bool drive_look(struct drive *drive)
         all = drive_call_group(drive, ops, keys, count) && all;
     }
     if (drive_over(drive) || !all)
+        return false;
+    if (drive->model->extension &&
+        !drive->model->extension->look(drive->model->extension->self, drive))
         return false;
     once_stats_get(drive->store, &stats);
     model_settle(drive->model, &stats);

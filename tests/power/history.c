@@ -12,8 +12,8 @@ enum { HISTORY_CAPACITY_FIRST = 1024 };
 
 static const char *call_name(enum once_call_kind call)
 {
-    static const char *const names[] = {"begin", "complete", "fail",   "checkpoint",
-                                        "renew", "resolve",  "forget", "get"};
+    static const char *const names[] = {"begin",   "complete", "fail", "checkpoint", "renew",
+                                        "resolve", "forget",   "get",  "apply",      "merge"};
 
     return (size_t)call < sizeof(names) / sizeof(names[0]) ? names[call] : "?";
 }
@@ -28,6 +28,23 @@ void history_release(struct history *history)
     free(history->events);
     history->events = NULL;
     history->count = history->capacity = 0;
+}
+
+/* What an apply was to do, one effect a line. Long and unreadable words only by their size. */
+static void print_dos(const struct event *event, FILE *out)
+{
+    for (size_t i = 0; event->dos && i < event->do_count; i++) {
+        fprintf(out, "%34s%zu:", "", i + 1);
+        for (size_t j = 0; j < event->dos[i].count; j++) {
+            struct once_bytes word = event->dos[i].words[j];
+
+            if (word.size > 40 || (word.size > 0 && (word.data[0] < 32 || word.data[0] > 126)))
+                fprintf(out, " (%zu bytes)", word.size);
+            else
+                fprintf(out, " %.*s", (int)word.size, (const char *)word.data);
+        }
+        fprintf(out, "\n");
+    }
 }
 
 static void print_event(const struct event *event, FILE *out)
@@ -50,10 +67,12 @@ static void print_event(const struct event *event, FILE *out)
     else
         fprintf(out, "%s %s fence %" PRIu64 " result %zu", once_word_name(event->word),
                 once_state_name(event->state), event->fence, event->size);
-    if (event->kind == EVENT_DECIDED)
+    if (event->kind == EVENT_DECIDED) {
         fprintf(out, "%s entry %zu\n", event->changed ? " CHANGED" : "", event->journal);
-    else
+        print_dos(event, out);
+    } else {
         fprintf(out, ", durable now: %zu\n", event->journal);
+    }
 }
 
 void history_add(struct history *history, const struct event *event)

@@ -33,6 +33,8 @@ struct event {
     size_t size;      /* of the result */
     size_t journal;   /* DECIDED: entries up to this one; TOLD: what must be durable now */
     bool changed;     /* DECIDED */
+    const struct once_do *dos; /* DECIDED, apply: borrowed for the whole run */
+    size_t do_count;
     const char *note; /* static; NOTE */
     int64_t number;   /* NOTE: what the note is about */
 };

@@ -101,6 +101,8 @@ void drive_numbers(struct drive *drive, bool settled)
     if (settled && stats.keys_open != open)
         model_break(model, HISTORY_NO_KEY, "%" PRIu64 " keys are open, the store counts %" PRIu64,
                     open, stats.keys_open);
+    if (model->extension)
+        model->extension->numbers(model->extension->self, &stats);
 }
 
 void drive_compare(struct drive *drive)
@@ -111,4 +113,6 @@ void drive_compare(struct drive *drive)
         return;
     drive_numbers(drive, true);
     list(drive, &all);
+    if (drive->model->extension && !drive_over(drive) && !drive->failed)
+        drive->model->extension->compare(drive->model->extension->self, drive);
 }

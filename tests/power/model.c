@@ -19,7 +19,10 @@ static once_ms later(once_ms a, once_ms b)
 
 void model_init(struct model *model, struct history *history)
 {
+    struct extension *extension = model->extension;
+
     memset(model, 0, sizeof(*model));
+    model->extension = extension;
     model->history = history;
     model->broken_key = HISTORY_NO_KEY;
 }
@@ -39,10 +42,13 @@ void model_break(struct model *model, int key, const char *format, ...)
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
 
-static int decide_begin(const struct model *model, int key, const struct once_op *op,
-                        struct once_moment at, struct once_decision *ret_decision)
+int model_begin(const struct model *model, int key, const struct once_op *op,
+                const struct once_fingerprint *fingerprint, once_ms now_ms,
+                struct once_decision *ret_decision)
 {
+    struct once_moment at = {.now_ms = now_ms, .next_fence = model->last_fence + 1};
     struct once_request request = {
+        .fingerprint = *fingerprint,
         .owner = op->owner,
         .birth_ms = model->births[key],
         .retention_ms = op->ttl_ms != 0 ? op->ttl_ms : ONCE_RETENTION_MS_DEFAULT,
@@ -50,12 +56,8 @@ static int decide_begin(const struct model *model, int key, const struct once_op
         .on_doubt = op->on_doubt,
     };
     struct once_defect defect;
-    int err;
+    int err = once__request_check(&request, at.now_ms, &defect);
 
-    /* The workload's fingerprints are none, or 32 bytes that count as they are. */
-    if (op->fingerprint.size > 0)
-        memcpy(request.fingerprint.bytes, op->fingerprint.data, ONCE_FINGERPRINT_SIZE);
-    err = once__request_check(&request, at.now_ms, &defect);
     if (err == ONCE_OK)
         *ret_decision = once__decide_begin(&model->now[key], &request, at);
     return err;
@@ -71,10 +73,14 @@ static int decide(const struct model *model, int key, const struct once_op *op, 
         .point = op->point, .data = op->data, .follows = op->follows, .after = op->after};
     struct once_renewal renewal = {.fence = op->fence, .lease_ms = op->lease_ms};
     struct once_resolution resolution = {.done = op->done, .fence = op->fence, .answer = answer};
+    struct once_fingerprint fingerprint = {{0}};
 
     switch (op->call) {
     case ONCE_CALL_BEGIN:
-        return decide_begin(model, key, op, at, ret_decision);
+        /* The workload's fingerprints are none, or 32 bytes that count as they are. */
+        if (op->fingerprint.size > 0)
+            memcpy(fingerprint.bytes, op->fingerprint.data, ONCE_FINGERPRINT_SIZE);
+        return model_begin(model, key, op, &fingerprint, now_ms, ret_decision);
     case ONCE_CALL_COMPLETE:
         *ret_decision = once__decide_complete(record, op->fence, &answer, now_ms);
         return ONCE_OK;
@@ -94,6 +100,8 @@ static int decide(const struct model *model, int key, const struct once_op *op, 
         *ret_decision = once__decide_forget(record, op->fence, now_ms);
         return ONCE_OK;
     case ONCE_CALL_GET:
+    case ONCE_CALL_APPLY: /* an extension's */
+    case ONCE_CALL_MERGE:
         break;
     }
     *ret_decision = (struct once_decision){.word = ONCE_DONE, .next = *record};
@@ -120,6 +128,8 @@ static once_ms holds_since(const struct model *model, const struct promise *prom
     const struct once_record *record = &model->now[promise->key];
     once_ms since_ms = 0;
 
+    if (promise->key == HISTORY_NO_KEY)
+        return 0;
     if (promise->decision.word == ONCE_NOTFOUND || promise->decision.word == ONCE_TOO_OLD ||
         op->call == ONCE_CALL_GET)
         since_ms = changed_by_time_ms(record, promise->now_ms);
@@ -145,8 +155,21 @@ static void enter(struct model *model, const struct promise *promise)
                                   .last_fence = model->last_fence,
                                   .now_ms = promise->now_ms};
     model->count++;
-    model->now[promise->key] = *next;
-    model->changed[promise->key] = model->count;
+    if (promise->key != HISTORY_NO_KEY) {
+        model->now[promise->key] = *next;
+        model->changed[promise->key] = model->count;
+    }
+    if (model->extension)
+        model->extension->enter(model->extension->self, promise);
+}
+
+static size_t depends_on(const struct model *model, const struct promise *promise)
+{
+    size_t of_key = promise->key != HISTORY_NO_KEY ? model->changed[promise->key] : 0;
+
+    if (promise->err == ONCE_OK && promise->decision.changed)
+        return model->count;
+    return of_key > promise->reveals ? of_key : promise->reveals;
 }
 
 struct promise model_decide(struct model *model, int key, const struct once_op *op, once_ms now_ms,
@@ -156,7 +179,10 @@ struct promise model_decide(struct model *model, int key, const struct once_op *
     struct event event = {.kind = EVENT_DECIDED, .key = key, .call = op->call, .now_ms = now_ms};
 
     model->time_top_ms = later(model->time_top_ms, now_ms);
-    promise.err = decide(model, key, op, now_ms, &promise.decision);
+    if (op->call == ONCE_CALL_APPLY || op->call == ONCE_CALL_MERGE)
+        promise.err = model->extension->decide(model->extension->self, op, &promise);
+    else
+        promise.err = decide(model, key, op, now_ms, &promise.decision);
     if (promise.err == ONCE_OK) {
         promise.holds_since_ms = promise.decision.changed ? now_ms
                                                           : holds_since(model, &promise, op);
@@ -164,7 +190,7 @@ struct promise model_decide(struct model *model, int key, const struct once_op *
     }
     if (promise.err == ONCE_OK && promise.decision.changed)
         enter(model, &promise);
-    promise.depends = model->changed[key];
+    promise.depends = depends_on(model, &promise);
 
     event.life = model->life;
     event.disk_operation = model->disk_operation;
@@ -174,6 +200,8 @@ struct promise model_decide(struct model *model, int key, const struct once_op *
     event.fence = promise.decision.next.fence;
     event.size = promise.decision.next.result.size;
     event.changed = promise.decision.changed;
+    event.dos = op->dos;
+    event.do_count = op->do_count;
     event.journal = promise.depends;
     history_add(model->history, &event);
     return promise;
@@ -195,7 +223,8 @@ static struct once_reply reply_of(enum once_call_kind call, const struct once_de
         reply.point = record->point;
         reply.data = record->data;
     }
-    if (whole || decision->word == ONCE_REPLAY) {
+    if (whole || decision->word == ONCE_REPLAY || decision->word == ONCE_APPLIED ||
+        decision->word == ONCE_REJECTED) {
         reply.code = record->code;
         reply.result = record->result;
     }
@@ -211,7 +240,18 @@ static struct once_reply reply_of(enum once_call_kind call, const struct once_de
     return reply;
 }
 
-/* The first field in which they differ, or NULL. */
+/* A result that has no end is one of which only the beginning is known. */
+static bool result_is(struct once_bytes expected, struct once_bytes told)
+{
+    static const char open[] = "{\"rejected\":";
+
+    if (expected.size > sizeof(open) && memcmp(expected.data, open, sizeof(open) - 1) == 0 &&
+        expected.data[expected.size - 1] != '}' && told.size > expected.size)
+        told.size = expected.size;
+    return once__bytes_equal(expected, told);
+}
+
+/* The first field in which they differ, or NULL. a is what is expected. */
 static const char *difference(const struct once_reply *a, const struct once_reply *b)
 {
     if (a->word != b->word)
@@ -230,7 +270,7 @@ static const char *difference(const struct once_reply *a, const struct once_repl
         return "point";
     if (!once__bytes_equal(a->data, b->data))
         return "data";
-    if (!once__bytes_equal(a->result, b->result))
+    if (!result_is(a->result, b->result))
         return "result";
     if (a->created_ms != b->created_ms)
         return "created_ms";
@@ -302,6 +342,9 @@ void model_told(struct model *model, const struct promise *promise, const struct
     }
     if (reply->err != ONCE_OK) {
         note_told(model, promise, reply);
+        if (reply->effect != promise->effect)
+            model_break(model, promise->key, "%s of effect %u is said of effect %u",
+                        once_err_name(reply->err), promise->effect, reply->effect);
         return;
     }
 
@@ -517,8 +560,12 @@ void model_settle(struct model *model, const struct once_stats *stats)
 
     /* Prefixes that look the same differ in what was written down and what time has made: the
      * latter was told just now, so it is as final as the former. */
-    for (size_t i = 0; i < most; i++)
-        model->base[model->entries[i].key] = model->entries[i].record;
+    for (size_t i = 0; i < most; i++) {
+        if (model->entries[i].key != HISTORY_NO_KEY)
+            model->base[model->entries[i].key] = model->entries[i].record;
+    }
+    if (model->extension)
+        model->extension->settle(model->extension->self, most, stats);
     for (int key = 0; key < model->key_count; key++) {
         age(&model->base[key], stats->now_ms);
         model->now[key] = model->base[key];

@@ -21,13 +21,14 @@
 #include <once/store.h>
 
 #include "core/decide.h"
+#include "power/extension.h"
 #include "power/history.h"
 
 enum { MODEL_KEYS_MAX = 24, MODEL_ENTRIES_MAX = 2048, MODEL_FENCES_MAX = 8192 };
 
 /* One change. */
 struct model_entry {
-    int key;
+    int key; /* HISTORY_NO_KEY: only of what an extension knows */
     struct once_record record; /* after it */
     uint64_t last_fence;       /* largest fence given, after it */
     once_ms now_ms;
@@ -42,6 +43,10 @@ struct promise {
     once_ms now_ms;
     size_t depends;         /* entries of the journal */
     once_ms holds_since_ms; /* the time that must have passed; 0 is none */
+    /* an extension's */
+    size_t reveals;  /* entries of the journal that an answer without a change tells of */
+    uint32_t effect; /* which one an error is about */
+    size_t weight;   /* about as many bytes go to the log besides the record */
 };
 
 struct model {
@@ -72,6 +77,7 @@ struct model {
     bool guessing;
     bool possible[MODEL_ENTRIES_MAX + 1];
 
+    struct extension *extension; /* may be NULL */
     struct history *history;
     uint32_t life;
     uint64_t disk_operation; /* for the history */
@@ -86,6 +92,10 @@ void model_init(struct model *model, struct history *history);
 void model_break(struct model *model, int key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* What a begin of this key with this fingerprint would be decided as. ONCE_ERR_KEY_FUTURE. */
+int model_begin(const struct model *model, int key, const struct once_op *op,
+                const struct once_fingerprint *fingerprint, once_ms now_ms,
+                struct once_decision *ret_decision);
 /* The engine has decided this operation at this time: the model decides too. err is what the engine
  * refused it with, or ONCE_OK; the caller knows whether it may. */
 struct promise model_decide(struct model *model, int key, const struct once_op *op, once_ms now_ms,

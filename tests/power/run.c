@@ -30,12 +30,13 @@ struct run {
     bool exists; /* something was told: the store is there for good */
 };
 
-struct run *run_new(void)
+struct run *run_new(struct extension *extension)
 {
     struct run *run = calloc(1, sizeof(*run));
 
     if (!run)
         abort();
+    run->model.extension = extension;
     return run;
 }
 
@@ -109,6 +110,8 @@ static void start(struct run *run, uint64_t seed, int key_count, struct tally *t
         .segment_size = run->options.segment_size,
     };
     workload_init(&run->workload, &run->chance, &run->model, key_count, run->drive.clock.wall_ms);
+    if (run->model.extension)
+        run->model.extension->start(run->model.extension->self, &run->model, &run->chance);
     tally->runs++;
 }
 
@@ -343,7 +346,9 @@ static bool flip(struct run *run)
         uint64_t slot = chance_below(&run->chance, 12);
         uint64_t kind = chance_below(&run->chance, 10);
 
-        if (kind == 0)
+        if (run->model.extension && run->model.extension->file && tries == 0 && slot < 4)
+            snprintf(name, sizeof(name), "%s", run->model.extension->file);
+        else if (kind == 0)
             snprintf(name, sizeof(name), "store");
         else
             snprintf(name, sizeof(name), "%06" PRIx64 ".%s", slot, kind < 3 ? "idx" : "seg");
@@ -353,9 +358,12 @@ static bool flip(struct run *run)
         offset = chance_below(&run->chance, size);
         if (!disk_flip(run->disk, name, offset, (uint8_t)(1U << bit)))
             return false;
-        note(run, name[0] == 's' ? "FLIP in store, at" : "FLIP in slot",
-             name[0] == 's' ? (int64_t)offset : (int64_t)slot);
-        note(run, kind < 3 ? "FLIP (sidecar), at" : "FLIP (segment), at", (int64_t)offset);
+        if (name[0] == '0')
+            note(run, kind < 3 ? "FLIP in the sidecar of slot" : "FLIP in slot", (int64_t)slot);
+        note(run, name[0] == '0'   ? "FLIP at"
+                  : name[0] == 's' ? "FLIP in store, at"
+                                   : "FLIP in the extension's file, at",
+             (int64_t)offset);
         return true;
     }
     return false;

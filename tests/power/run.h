@@ -46,7 +46,8 @@ struct spot {
 };
 
 struct run;
-struct run *run_new(void);
+/* extension may be NULL; borrowed. */
+struct run *run_new(struct extension *extension);
 void run_free(struct run *run);
 void run_verbose(struct run *run, bool verbose);
 

@@ -147,10 +147,15 @@ enum step {
 void drive_step(struct drive *drive)
 {
     static const unsigned weights[STEP_COUNT] = {40, 16, 16, 14, 12, 8, 4, 1, 2, 2};
+    struct extension *extension = drive->model->extension;
     enum step step = (enum step)chance_pick(drive->chance, weights, STEP_COUNT);
     struct once_op op;
     int key;
 
+    if (extension && drive_may_block(drive) && chance_percent(drive->chance, 4)) {
+        extension->step(extension->self, drive);
+        return;
+    }
     switch (step) {
     case STEP_SUBMIT:
         key = workload_next(drive->workload, drive->chance, drive->model, drive_now(drive), &op);
@@ -225,6 +230,8 @@ static void gather(struct drive *drive)
     drive->counts.segments_retired += stats.segments_retired;
     drive->counts.records_carried += stats.records_carried;
     drive->counts.cold_reads += stats.cold_reads;
+    if (drive->model->extension)
+        drive->model->extension->over(drive->model->extension->self, &stats);
 }
 
 static void release_calls(struct drive *drive)

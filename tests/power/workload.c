@@ -24,7 +24,7 @@ static void make_noise(void)
     }
 }
 
-static struct once_bytes noise(struct chance *chance, size_t size)
+struct once_bytes workload_noise(struct chance *chance, size_t size)
 {
     struct once_bytes bytes = {.size = size};
 
@@ -85,10 +85,10 @@ static struct once_bytes point(struct chance *chance, bool may_be_empty)
 static struct once_bytes payload(const struct workload *workload, struct chance *chance)
 {
     if (!chance_percent(chance, workload->large_percent))
-        return noise(chance, chance_below(chance, 200));
+        return workload_noise(chance, chance_below(chance, 200));
     if (chance_percent(chance, 70))
-        return noise(chance, chance_below(chance, WORKLOAD_LARGE_SIZE));
-    return noise(chance, chance_below(chance, workload->segment_size + 2000));
+        return workload_noise(chance, chance_below(chance, WORKLOAD_LARGE_SIZE));
+    return workload_noise(chance, chance_below(chance, workload->segment_size + 2000));
 }
 
 static once_ms retention(struct chance *chance)
@@ -158,7 +158,7 @@ static void fill(struct workload *workload, struct chance *chance, const struct 
         }
         break;
     case ONCE_CALL_FAIL:
-        op->result = noise(chance, chance_below(chance, 100));
+        op->result = workload_noise(chance, chance_below(chance, 100));
         break;
     case ONCE_CALL_CHECKPOINT:
         op->point = point(chance, false);
@@ -174,6 +174,8 @@ static void fill(struct workload *workload, struct chance *chance, const struct 
             op->fence = 0;
         break;
     case ONCE_CALL_GET:
+    case ONCE_CALL_APPLY: /* an extension's */
+    case ONCE_CALL_MERGE:
         break;
     }
 }
@@ -203,8 +205,12 @@ void workload_call(struct workload *workload, struct chance *chance, const struc
 int workload_next(struct workload *workload, struct chance *chance, const struct model *model,
                   once_ms now_ms, struct once_op *ret_op)
 {
-    int key = (int)chance_below(chance, (uint64_t)model->key_count);
+    struct extension *extension = model->extension;
+    int key;
 
+    if (extension && extension->next(extension->self, chance, now_ms, &key, ret_op))
+        return key;
+    key = (int)chance_below(chance, (uint64_t)model->key_count);
     workload_call(workload, chance, model, key, now_ms, ret_op);
     return key;
 }

@@ -32,6 +32,9 @@ int workload_next(struct workload *workload, struct chance *chance, const struct
 void workload_call(struct workload *workload, struct chance *chance, const struct model *model,
                    int key, once_ms now_ms, struct once_op *ret_op);
 
+/* Bytes that mean nothing, there for the whole run; after workload_init. */
+struct once_bytes workload_noise(struct chance *chance, size_t size);
+
 /* How much time passes; often none. */
 once_ms workload_pause(struct chance *chance);
 

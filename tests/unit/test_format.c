@@ -494,7 +494,7 @@ static void batch_header__sealed_nonsense__is_refused_but_intact(void **state)
         size_t offset;
         uint8_t value;
     } changes[] = {
-        {4, 0},  {4, 1},  {7, 0x7f}, {8, 0},     {8, 9},     {12, 4},    {12, 2}, {16, 2},
+        {4, 0},  {4, 1},  {7, 0x7f}, {8, 0},     {8, 9},     {12, 8},    {12, 2}, {16, 2},
         {24, 0}, {56, 0}, {56, 8},   {33, 0xff}, {54, 0x80}, {71, 0x80}, {80, 1},
     };
     struct once__batch_header header = some_batch(), back;

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `once object sync DIR2`: two stores tell each other what they have, until there is no news. Both
+ * are held meanwhile, so nobody else changes them and the end comes.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/cmd_object.h"
+#include "cli/echo.h"
+#include "cli/folder.h"
+
+struct side {
+    const char *folder;
+    struct once_store *store;
+    struct once_changes_cursor cursor; /* what the other was given of it */
+    uint64_t news;                     /* objects of it that were news for the other */
+};
+
+struct exchange {
+    struct side here, there;
+    struct once_buf message;
+    uint64_t conflicts; /* messages with an object that is of another type over there */
+};
+
+/* Everything new from one to the other. */
+static int give(struct exchange *exchange, struct side *from, struct side *to, uint64_t *ret_news)
+{
+    uint64_t news = 0;
+    bool more;
+    int err;
+
+    do {
+        size_t count = 0;
+
+        once_buf_clear(&exchange->message);
+        err = once_changes(from->store, &from->cursor, OBJECT_MESSAGE_SIZE, &exchange->message,
+                           &more);
+        if (err == ONCE_OK && exchange->message.size > 0)
+            err = once_changes_merge(to->store, once_buf_bytes(&exchange->message), &count);
+        if (err == ONCE_ERR_OBJECT_TYPE) {
+            exchange->conflicts++;
+            err = ONCE_OK;
+        }
+        if (err != ONCE_OK)
+            return cli_error(&cli_object, cli_store_status(err), "from '%s' to '%s': %s",
+                             cli_echo(from->folder).text, cli_echo(to->folder).text,
+                             once_err_text(err));
+        news += count;
+    } while (more);
+    from->news += news;
+    *ret_news = news;
+    return CLI_OK;
+}
+
+static int give_all(struct exchange *exchange)
+{
+    uint64_t out, in;
+    int status;
+
+    do {
+        status = give(exchange, &exchange->here, &exchange->there, &out);
+        if (status == CLI_OK)
+            status = give(exchange, &exchange->there, &exchange->here, &in);
+    } while (status == CLI_OK && (out > 0 || in > 0));
+    return status;
+}
+
+/* Names an object whose types differ. */
+static void compare_type(void *user, struct once_bytes name, enum once_object_type type)
+{
+    struct exchange *exchange = user;
+    struct once_object object = {0};
+
+    if (once_object_get(exchange->there.store, name, &object) != ONCE_OK)
+        return;
+    if (object.type != ONCE_OBJECT_NONE && object.type != type &&
+        (once_object_mergeable(object.type) || once_object_mergeable(type)))
+        (void)cli_message(&cli_object, CLI_USAGE,
+                          "'%s' is a %s in '%s' and a %s in '%s'; both stayed as they are",
+                          cli_echo_bytes(name).text, once_object_type_name(type),
+                          cli_echo(exchange->here.folder).text, once_object_type_name(object.type),
+                          cli_echo(exchange->there.folder).text);
+    once_object_release(&object);
+}
+
+static int tell(const struct object_args *args, struct exchange *exchange)
+{
+    uint64_t cursor = 0;
+    int err = ONCE_OK;
+
+    if (exchange->conflicts > 0) {
+        do {
+            err = once_object_list(exchange->here.store, cursor, ONCE_LIST_COUNT_MAX, compare_type,
+                                   exchange, &cursor);
+        } while (err == ONCE_OK && cursor != 0);
+        return cli_error(&cli_object, CLI_USAGE,
+                         "some objects have another type over there; the others are equal now");
+    }
+    if (args->json)
+        printf("{\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}\n", exchange->here.news,
+               exchange->there.news);
+    else
+        printf("equal now: sent news of %" PRIu64 ", received news of %" PRIu64 "\n",
+               exchange->here.news, exchange->there.news);
+    return CLI_OK;
+}
+
+static bool is_same_folder(const char *a, const char *b)
+{
+    char *real_a = realpath(a, NULL), *real_b = realpath(b, NULL);
+    bool same = real_a && real_b && strcmp(real_a, real_b) == 0;
+
+    free(real_a);
+    free(real_b);
+    return same;
+}
+
+int object_sync(const struct object_args *args, const char *folder)
+{
+    struct exchange exchange = {.here = {.folder = folder}, .there = {.folder = args->values[0]}};
+    const char *other = args->values[0];
+    int status;
+
+    if (strstr(other, "://"))
+        return cli_usage(&cli_object,
+                         "'%s' is the address of a server; this version of once exchanges with "
+                         "stores in folders only",
+                         cli_echo(other).text);
+    if (!other[0])
+        return cli_usage(&cli_object, "the other folder's name is empty");
+    if (is_same_folder(folder, other))
+        return cli_usage(&cli_object, "'%s' and '%s' are the same folder", cli_echo(folder).text,
+                         cli_echo(other).text);
+    once_buf_init(&exchange.message, OBJECT_MESSAGE_SIZE_MAX);
+    status = cli_open(&cli_object, folder, false, &exchange.here.store);
+    if (status == CLI_OK)
+        status = cli_open(&cli_object, other, true, &exchange.there.store);
+    if (status == CLI_OK)
+        status = give_all(&exchange);
+    if (status == CLI_OK)
+        status = tell(args, &exchange);
+    if (exchange.there.store)
+        status = cli_close(&cli_object, exchange.there.store, status);
+    if (exchange.here.store)
+        status = cli_close(&cli_object, exchange.here.store, status);
+    once_buf_release(&exchange.message);
+    return status;
+}

@@ -112,25 +112,9 @@ static struct tidings run_step(void (*run)(const struct step *, struct tidings *
 
 /* ---- Growth ---------------------------------------------------------------------------------- */
 
-static uint64_t resident_bytes(void)
-{
-    FILE *file = fopen("/proc/self/status", "re");
-    char line[256];
-    unsigned long long kib = 0;
-
-    if (!file)
-        bench_die("/proc/self/status: %s", strerror(errno));
-    while (fgets(line, sizeof line, file)) {
-        if (sscanf(line, "RssAnon: %llu", &kib) == 1)
-            break;
-    }
-    fclose(file);
-    return (uint64_t)kib << 10;
-}
-
 static void grow(const struct step *step, struct tidings *ret)
 {
-    uint64_t resident = resident_bytes(), measured_ns = 0, measured = 0;
+    uint64_t resident = bench_resident(), measured_ns = 0, measured = 0;
     uint64_t last = step->to - step->from < 1000000 ? step->to - step->from : 1000000;
     struct once_store *store = bench_once_open(step->folder);
     struct once_stats stats;
@@ -161,7 +145,7 @@ static void grow(const struct step *step, struct tidings *ret)
     ret->index_bytes_key = (double)stats.index_size / (double)stats.keys;
     if (ret->index_bytes_key > ret->index_bytes_key_worst)
         ret->index_bytes_key_worst = ret->index_bytes_key;
-    ret->rss_bytes_key = (double)(resident_bytes() - resident) / (double)stats.keys;
+    ret->rss_bytes_key = (double)(bench_resident() - resident) / (double)stats.keys;
     ret->log_bytes_op = (double)stats.log_size / (double)stats.keys;
     ret->disk_bytes_op = (double)stats.disk_size / (double)stats.keys;
     bench_ops_release(&ops);

@@ -87,6 +87,35 @@ BENCHES = {
         "(1 to 8 were tried): each write ends by waking the threads that shared it, on two cores. The ratio to "
         "RocksDB was 1.5 to 2.3 in several runs, around its bound, mostly by what RocksDB did.",
         repeats=False, disk=True, pivot=True),
+    "bench_apply": Bench(
+        "Apply beside transactions by hand",
+        "\"Debit an account, tell it to an outbox, once for each key\": operations a second, all durable when they "
+        "are told, every key new. `b1_t1` is one caller, `b1_t64` 64 concurrent ones, `b1024_t1` batches of 1,024 "
+        "from one thread. Each store holds 1 M keys (and messages) already; every engine gets the same keys for "
+        "1 s, one after the other, in an order that changes from round to round. Keys are random UUIDs, accounts "
+        "are 1,000. At the end each must have as many debits and messages as it told.\n\n"
+        "- `once_apply`: three effects (a debit with a bound, a sum over all accounts, a message of 32 bytes), with "
+        "a fingerprint given; `once_apply_hash`: Once makes it of the effects. `once_begin`: a begin of the same "
+        "key.\n"
+        "- `sqlite`: a row for the key, the debit, a row of the outbox; WAL, synchronous=FULL, BEGIN IMMEDIATE, "
+        "statements prepared once, one connection that threads share.\n"
+        "- `postgres`: the same three in one prepared statement, so that a transaction is one round trip, through "
+        "a Unix socket, a connection for each caller. A server of its own with its durable defaults (fsync, "
+        "synchronous_commit and full_page_writes on), 512 MB of buffers, and no checkpoint during a run. "
+        "`postgres_steps`: BEGIN, the three statements, COMMIT, one after the other, as most applications do it; "
+        "not judged.\n\n"
+        "Ratios are `once_apply` over the other in the same round, the median of all rounds, with the lowest and "
+        "the highest.",
+        repeats=False, disk=True, pivot=True),
+    "bench_objects": Bench(
+        "Many objects",
+        "Ten million counters with names of 16 bytes. `bytes_object` is what the store counts, "
+        "`resident_bytes_object` the anonymous memory of the whole process, the index of the keys that made them "
+        "included. Three snapshots are written while one caller makes single applies of three effects; the same "
+        "caller for as long without a snapshot is `quiet`. Restarts are with a cold page cache: after a clean close, "
+        "and after the process ended in the middle of a snapshot, which is when there is most to read: the old "
+        "one, and all of the log behind it.",
+        repeats=False, disk=True),
     "bench_growth": Bench(
         "Growth and expiry",
         "One store, filled with begin and complete in batches of 1,024 from one thread. `ns_op`: one operation "
@@ -141,8 +170,8 @@ def build_peers(build):
             sys.exit(f"bench: {' '.join(command)} failed\n{done.stdout}{done.stderr}")
     lacking = [name for name in missing if not (build / "bench" / name).exists()]
     if lacking:
-        sys.exit(f"bench: {', '.join(lacking)} could not be built: librocksdb-dev, liblmdb-dev and "
-                 "libsqlite3-dev are needed (scripts/setup.sh all)")
+        sys.exit(f"bench: {', '.join(lacking)} could not be built: librocksdb-dev, liblmdb-dev, libsqlite3-dev, "
+                 "libpq-dev and postgresql are needed (scripts/setup.sh all)")
 
 
 def arguments(name, options, folder):
@@ -150,7 +179,7 @@ def arguments(name, options, folder):
     args = ["--report-only"] if options.quick else []
     if bench.disk:
         args += ["--folder", str(folder)]
-    if name == "bench_store" and not options.quick:
+    if name in ("bench_store", "bench_apply") and not options.quick:
         args += ["--rounds", str(options.rounds)]
     if name == "bench_growth" and not options.quick and os.environ.get("GROWTH") == "full":
         args += ["--full"]
@@ -276,6 +305,7 @@ def main():
     build_peers(options.build)
     with tempfile.TemporaryDirectory(prefix="once-bench-", dir=parent) as name:
         folder = Path(name).resolve()
+        folder.chmod(0o711)  # root runs PostgreSQL as another user, who must get to its files
         results = measure(options, folder)
         text, misses = report(results, options, folder)
         if "bench_longrun" in results:

@@ -5,10 +5,10 @@
  * Each law_ function calls the shipping steps of src/core/effect.c and must return true whatever
  * its arguments are. WP knows the steps by their contracts in effect.h, which it proves on
  * effect.c. There is a law here for each "yes" of the table once__effects (UNION, CLOCK and LWW are
- * merges: laws.c; GADD is tested), and for each "needs no key": there the proof is by induction.
- * One law says that whatever happens to the object only moves it up, another that an operation
- * whose effect lies below is a no-op or refused; so a duplicate changes nothing however late it
- * comes.
+ * merges: laws.c; GADD, PNADD, INSERT and REMOVE are tested), and for each "needs no key": there
+ * the proof is by induction. One law says that whatever happens to the object only moves it up,
+ * another that an operation whose effect lies below is a no-op or refused; so a duplicate changes
+ * nothing however late it comes.
  *
  * "Regroups" is associativity: two neighbours handed over as one do what they do one after the
  * other. Where one apply with both is the only way to do that, it is enough that neither is ever
@@ -510,6 +510,185 @@ bool law_guard_refuses_the_stale(uint64_t s, uint64_t x)
     return s >= before && (x > before || (once__effect_rejected(word) && s == before));
 }
 
+/* LEASE, RENEW, RELEASE, HOLD. */
+
+/*@ predicate lease_value_ok(struct once__lease l) =
+  @   l.token <= ONCE_FENCE_MAX && (l.owner.size > 0 ==> l.token > 0) && bytes_readable(l.owner);
+  @ predicate claim_ok(struct once__claim c) =
+  @   c.owner.size > 0 && bytes_readable(c.owner) && c.now_ms < c.until_ms;
+  @*/
+
+/*@ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result <==> a.token == b.token && a.until_ms == b.until_ms
+  @   && a.owner.size == b.owner.size && a.owner.data == b.owner.data; */
+static bool same_lease(struct once__lease a, struct once__lease b)
+{
+    return a.token == b.token && a.until_ms == b.until_ms && a.owner.size == b.owner.size &&
+           a.owner.data == b.owner.data;
+}
+
+/*@ requires lease_value_ok(s) && claim_ok(x);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_lease_idempotent(struct once__lease s, struct once__claim x)
+{
+    struct once__lease twice;
+
+    once__effect_lease(&s, x);
+    twice = s;
+    once__effect_lease(&twice, x);
+    return same_lease(s, twice);
+}
+
+/* S4: who slept through the end of its lease, while another was given it, is refused everything. */
+/*@ requires lease_value_ok(s) && claim_ok(x) && s.token > 0;
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_lease_refuses_the_paused_owner(struct once__lease s, struct once__claim x,
+                                        int64_t until_ms)
+{
+    const uint64_t paused = s.token;
+
+    if (once__effect_lease(&s, x) != ONCE__EFFECT_CHANGED)
+        return true;
+    return once__effect_rejected(
+               once__effect_renew(&s, (struct once__renewal){paused, until_ms})) &&
+           once__effect_rejected(once__effect_release(&s, paused)) &&
+           once__effect_rejected(once__effect_hold(&s, paused));
+}
+
+/*@ requires lease_value_ok(s);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_renew_idempotent(struct once__lease s, struct once__renewal x)
+{
+    struct once__lease twice;
+
+    once__effect_renew(&s, x);
+    twice = s;
+    once__effect_renew(&twice, x);
+    return same_lease(s, twice);
+}
+
+/*@ requires lease_value_ok(s);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_renew_commutative(struct once__lease s, struct once__renewal x, struct once__renewal y)
+{
+    struct once__lease a = s, b = s;
+
+    once__effect_renew(&a, x);
+    once__effect_renew(&a, y);
+    once__effect_renew(&b, y);
+    once__effect_renew(&b, x);
+    return same_lease(a, b);
+}
+
+/*@ requires lease_value_ok(s);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_release_idempotent(struct once__lease s, uint64_t x)
+{
+    struct once__lease twice;
+
+    once__effect_release(&s, x);
+    twice = s;
+    once__effect_release(&twice, x);
+    return same_lease(s, twice);
+}
+
+/*@ requires lease_value_ok(s);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_release_commutative(struct once__lease s, uint64_t x, uint64_t y)
+{
+    struct once__lease a = s, b = s;
+
+    once__effect_release(&a, x);
+    once__effect_release(&a, y);
+    once__effect_release(&b, y);
+    once__effect_release(&b, x);
+    return same_lease(a, b);
+}
+
+/* A HOLD never changes anything, so it is all three, and its duplicate is one more question. */
+/*@ requires lease_value_ok(s);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_hold_changes_nothing(struct once__lease s, uint64_t x)
+{
+    struct once__lease before = s;
+
+    return once__effect_hold(&s, x) != ONCE__EFFECT_CHANGED && same_lease(s, before);
+}
+
+/* Late duplicates, by induction on what happens in between. A lease moves one way: to a larger
+ * token; of one token from held to released; while it is held to a later end. */
+/*@ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result <==> later.token > s.token
+  @   || later.token == s.token && (later.owner.size == 0
+  @      || s.owner.size > 0 && later.until_ms >= s.until_ms); */
+static bool lease_not_before(struct once__lease later, struct once__lease s)
+{
+    return later.token > s.token ||
+           (later.token == s.token &&
+            (later.owner.size == 0 || (s.owner.size > 0 && later.until_ms >= s.until_ms)));
+}
+
+/*@ requires lease_value_ok(s) && claim_ok(claim);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_lease_never_goes_back(struct once__lease s, int which, struct once__claim claim,
+                               struct once__renewal renewal, uint64_t token)
+{
+    struct once__lease before = s;
+
+    if (which == 0)
+        once__effect_lease(&s, claim);
+    else if (which == 1)
+        once__effect_renew(&s, renewal);
+    else
+        once__effect_release(&s, token);
+    return lease_not_before(s, before);
+}
+
+/*@ requires lease_value_ok(s) && lease_value_ok(later);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_renew_late_duplicate(struct once__lease s, struct once__lease later,
+                              struct once__renewal x)
+{
+    enum once__effect_word word = once__effect_renew(&s, x);
+
+    if (once__effect_rejected(word) || !lease_not_before(later, s))
+        return true;
+    return once__effect_renew(&later, x) != ONCE__EFFECT_CHANGED;
+}
+
+/*@ requires lease_value_ok(s) && lease_value_ok(later);
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_release_late_duplicate(struct once__lease s, struct once__lease later, uint64_t x)
+{
+    enum once__effect_word word = once__effect_release(&s, x);
+
+    if (once__effect_rejected(word) || !lease_not_before(later, s))
+        return true;
+    return once__effect_release(&later, x) != ONCE__EFFECT_CHANGED;
+}
+
 /* SEQ. */
 
 /*@ requires s.epoch <= ONCE_VERSION_MAX && s.next <= ONCE_VERSION_MAX;
@@ -567,7 +746,7 @@ bool law_seq_late_duplicate(struct once__sequence s, struct once__sequence later
     return once__effect_seq(&later, x) != ONCE__EFFECT_CHANGED;
 }
 
-/* BUCKET, APPEND, EMIT. */
+/* BUCKET, APPEND, EMIT, SENT. */
 
 /*@ requires s + x + y <= ONCE_BUCKET_COUNT_MAX;
   @ terminates \true;
@@ -615,4 +794,36 @@ bool law_append_at_late_duplicate(uint64_t s, uint64_t later, struct once__appen
         return true;
     x.there = true;
     return once__effect_append(&later, x) == ONCE__EFFECT_UNCHANGED;
+}
+
+/* SENT. Two numbers are two messages, and each EMIT takes a new number, so one message is enough to
+ * look at: idempotent, and late duplicates. Whatever was emitted since, what is gone stays gone. */
+/*@ requires there ==> 0 < x.number <= x.emitted;
+  @ requires x.emitted <= emitted_later;
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_sent_late_duplicate(bool there, struct once__receipt x, uint64_t emitted_later)
+{
+    enum once__effect_word word = once__effect_sent(&there, x);
+
+    if (once__effect_rejected(word))
+        return true;
+    x.emitted = emitted_later;
+    return once__effect_sent(&there, x) == ONCE__EFFECT_UNCHANGED && !there;
+}
+
+/* Commutative: whether a SENT is refused depends on its numbers and on what was emitted, never on
+ * other SENTs. */
+/*@ requires there ==> 0 < x.number <= x.emitted;
+  @ terminates \true;
+  @ assigns \nothing;
+  @ ensures \result; */
+bool law_sent_commutative_because_refusals_do_not_depend_on_what_went(bool there,
+                                                                      struct once__receipt x)
+{
+    bool gone = false;
+
+    return once__effect_rejected(once__effect_sent(&there, x)) ==
+           once__effect_rejected(once__effect_sent(&gone, x));
 }

@@ -182,6 +182,20 @@ MISTAKES = [
             "    reg->version++;\n"
             "    reg->present = true;",
             "once__effect_set", "refuses"),
+    Mistake("a lease is given to another before it is over", EFFECT,
+            "claim.now_ms < lease->until_ms", "claim.now_ms / 2 < lease->until_ms / 2",
+            "once__effect_lease", "one_at_a_time"),
+    Mistake("an owner that was paused renews another's lease", EFFECT,
+            "renewal.token != lease->token", "renewal.token > lease->token",
+            "once__effect_renew", "refuses"),
+    Mistake("a token that was released still holds", EFFECT,
+            "return lease->owner.size > 0 && token == lease->token",
+            "return lease->token > 0 && token == lease->token",
+            "once__effect_hold", "refuses"),
+    Mistake("a message that is not there yet is called sent", EFFECT,
+            "if (receipt.number == 0 || receipt.number > receipt.emitted)",
+            "if (receipt.number == 0)",
+            "once__effect_sent", "refuses"),
 ]
 
 

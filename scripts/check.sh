@@ -25,7 +25,7 @@ clang_warnings() {
 sanitized() {
     configure build/sanitized -Db_sanitize=address,undefined -Db_lundef=false &&
         ninja -C build/sanitized &&
-        ONCE_POWER_CUTS=4000 meson test -C build/sanitized --no-rebuild --print-errorlogs
+        ONCE_POWER_CUTS=4000 ONCE_APPLY_CUTS=3000 meson test -C build/sanitized --no-rebuild --print-errorlogs
 }
 
 threads() {

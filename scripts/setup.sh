@@ -18,6 +18,7 @@ all)
         clang clang-format libclang-rt-14-dev      # fuzzers, formatting
         frama-c-base why3 z3 cvc4 spin             # proof
         librocksdb-dev liblmdb-dev libsqlite3-dev  # the peers of the benchmarks
+        postgresql libpq-dev
     )
     ;;
 *)
@@ -32,7 +33,7 @@ if ! command -v dpkg-query >/dev/null; then
 setup: this is not Debian, so nothing is installed here. Once needs:
   to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto), xxHash >= 0.8
   to test:   cmocka, Python 3 with pytest, clang with libFuzzer, clang-format 14
-  to bench:  RocksDB, LMDB, SQLite
+  to bench:  RocksDB, LMDB, SQLite, PostgreSQL (server and libpq)
   to prove:  Frama-C 25 with WP, why3, Z3, CVC4, Spin
 Set ONCE_SETUP_QUIET=1 to silence this.
 TEXT

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The long runs: a million power cuts, thousands of kills, every fuzzer for FUZZ_SECONDS (60 unless
+# The long runs: a million power cuts, a million of applies, thousands of kills, every fuzzer for FUZZ_SECONDS (60 unless
 # said), property tests over many seeds.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -22,12 +22,18 @@ power_cuts() {
         build/release/tests/power/power --cuts "${SOAK_CUTS:-1000000}" --seed "${ONCE_SEED:-1000000}"
 }
 
+apply_cuts() {
+    ninja -C build/release tests/apply/apply_power >/dev/null &&
+        build/release/tests/apply/apply_power --cuts "${SOAK_CUTS:-1000000}" --seed "${ONCE_SEED:-1000000}"
+}
+
 kills() {
     ninja -C build/release tests/kill/kill_test tests/kill/kill_load >/dev/null &&
         build/release/tests/kill/kill_test build/release/tests/kill/kill_load "${SOAK_KILLS:-5000}"
 }
 
 show "power cuts, ${SOAK_CUTS:-1000000}" power_cuts
+show "power cuts of applies, ${SOAK_CUTS:-1000000}" apply_cuts
 show "kill -9, ${SOAK_KILLS:-5000} rounds" kills
 show "mistakes are refuted" "${PYTHON:-/usr/bin/python3}" proof/mistakes.py
 show "fuzzers" scripts/fuzz.sh

@@ -285,6 +285,22 @@ uint64_t bench_disk_free(const char *folder)
     return (uint64_t)info.f_bavail * info.f_frsize;
 }
 
+uint64_t bench_resident(void)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned long long kib = 0;
+
+    if (!file)
+        bench_die("/proc/self/status: %s", strerror(errno));
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "RssAnon: %llu", &kib) == 1)
+            break;
+    }
+    fclose(file);
+    return (uint64_t)kib << 10;
+}
+
 double bench_number(const char *option, const char *text, double min, double max)
 {
     char *end = NULL;

@@ -63,6 +63,7 @@ void bench_copy(const char *from, const char *to);
 /* Drops the files of a folder from the page cache, as a reboot would. */
 void bench_chill(const char *folder);
 uint64_t bench_disk_free(const char *folder); /* bytes */
+uint64_t bench_resident(void);                /* bytes of anonymous memory of this process */
 
 /* A number from the command line. Dies when it is none or out of bounds. */
 double bench_number(const char *option, const char *text, double min, double max);

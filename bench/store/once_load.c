@@ -4,6 +4,8 @@
  */
 #include "once_load.h"
 
+#include <once/apply.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,4 +130,24 @@ void bench_once_settle(struct once_store *store)
         disk_size = stats.disk_size;
         bench_sleep_ms(SETTLE_STEP_MS);
     }
+}
+
+int64_t bench_once_counter(struct once_store *store, const char *name)
+{
+    static const char before[] = "\"value\":";
+    struct once_object object;
+    int err = once_object_get(store, once_bytes_of(name), &object);
+    int64_t value = 0;
+
+    if (err != ONCE_OK)
+        bench_die("once: %s: %s", name, once_err_text(err));
+    if (object.type != ONCE_OBJECT_NONE) {
+        const char *at = memmem(object.json.data, object.json.size, before, sizeof before - 1);
+
+        if (object.type != ONCE_OBJECT_COUNTER || !at)
+            bench_die("once: %s is not a counter", name);
+        value = strtoll(at + sizeof before - 1, NULL, 10);
+    }
+    once_object_release(&object);
+    return value;
 }

@@ -37,5 +37,7 @@ struct once_store *bench_once_open(const char *folder);
 void bench_once_close(struct once_store *store);
 /* Waits until the space that is filled ahead is there: a store is opened once and used for long. */
 void bench_once_settle(struct once_store *store);
+/* The value of a counter, 0 where there is none yet. */
+int64_t bench_once_counter(struct once_store *store, const char *name);
 
 #endif

@@ -14,15 +14,17 @@
 #include "cli/folder.h"
 #include "cli/options.h"
 #include "engine/check.h"
+#include "object/object.h"
 
 static const char check_help[] =
     "usage: once check [--dir DIR] [--repair [--yes]] [--json]\n"
     "\n"
     "Reads the whole store and verifies it: the store file, every segment, batch and record with\n"
     "its check, the chain through all of them, the order of time and fences, the sidecars against\n"
-    "the log, the sizes of files. Nobody else may use the store meanwhile; to check one that is "
-    "in\n"
-    "use, check a copy (once backup). Without --repair nothing is changed.\n"
+    "the log, the snapshot of objects and the numbers of their changes, the sizes of files. "
+    "Nobody\n"
+    "else may use the store meanwhile; to check one that is in use, check a copy (once backup).\n"
+    "Without --repair nothing is changed.\n"
     "\n" CLI_HELP_DIR
     "  --repair   say what would be given up, ask, and mend what can be mended; the damaged files\n"
     "             are kept as FILE.damaged\n"
@@ -56,7 +58,8 @@ static const char *kind_name(enum once__finding_kind kind)
         [ONCE__FINDING_ORDER] = "order",       [ONCE__FINDING_LINK] = "link",
         [ONCE__FINDING_SIDECAR] = "sidecar",   [ONCE__FINDING_TORN] = "torn tail",
         [ONCE__FINDING_STRAY] = "stray file",  [ONCE__FINDING_LEFTOVER] = "leftover",
-        [ONCE__FINDING_GIVEN_UP] = "given up",
+        [ONCE__FINDING_GIVEN_UP] = "given up", [ONCE__FINDING_SNAPSHOT] = "snapshot",
+        [ONCE__FINDING_CHANGES] = "changes",
     };
 
     return names[kind];
@@ -87,6 +90,9 @@ static struct remedy_text remedy_text(enum once__remedy remedy)
                                  "lost"},
         [ONCE__REMEDY_GIVE_UP] = {"give_up", "repair gives these batches up"},
         [ONCE__REMEDY_NEW_SEGMENT] = {"new_segment", "repair gives this segment up"},
+        [ONCE__REMEDY_NEW_SNAPSHOT] = {"new_snapshot",
+                                       "repair writes the snapshot again, with what can be read of "
+                                       "it; the changes of the log make the objects from that"},
     };
 
     return texts[remedy];
@@ -94,7 +100,8 @@ static struct remedy_text remedy_text(enum once__remedy remedy)
 
 static bool loses(const struct once__finding *finding)
 {
-    return finding->remedy == ONCE__REMEDY_GIVE_UP || finding->remedy == ONCE__REMEDY_NEW_SEGMENT;
+    return finding->remedy == ONCE__REMEDY_GIVE_UP || finding->remedy == ONCE__REMEDY_NEW_SEGMENT ||
+           finding->remedy == ONCE__REMEDY_NEW_SNAPSHOT;
 }
 
 static uint64_t lost_count(const struct once__loss *loss)
@@ -109,9 +116,47 @@ struct showing {
     const struct once__check *check;
     bool first; /* in a JSON array */
     uint64_t lost;
-    bool more;
+    uint64_t changes, objects; /* that are lost too */
+    bool more, more_objects;
     int err;
 };
+
+static void add_loss(struct showing *showing, const struct once__finding *finding)
+{
+    const struct once__loss *loss = &finding->loss;
+
+    showing->lost += lost_count(loss);
+    showing->changes += loss->changes;
+    showing->objects += loss->objects;
+    if (finding->remedy == ONCE__REMEDY_NEW_SNAPSHOT)
+        showing->more_objects = showing->more_objects || loss->more;
+    else
+        showing->more = showing->more || loss->more;
+}
+
+static bool loses_any(const struct showing *showing)
+{
+    return showing->lost > 0 || showing->changes > 0 || showing->objects > 0 || showing->more ||
+           showing->more_objects;
+}
+
+/* Calls each for the object of every edit. */
+static void each_object(struct once_bytes edits,
+                        void (*each)(void *user, struct once_bytes name, bool first), void *user)
+{
+    size_t offset = 0;
+    bool first = true;
+
+    while (offset < edits.size) {
+        struct once_defect defect;
+        struct once__edit edit;
+
+        if (once__edit_decode(edits, &offset, &edit, &defect) != ONCE_OK)
+            return;
+        each(user, edit.name, first);
+        first = false;
+    }
+}
 
 static void print_name(struct once_bytes name)
 {
@@ -123,15 +168,43 @@ static void print_name(struct once_bytes name)
     }
 }
 
+static void print_object(void *user, struct once_bytes name, bool first)
+{
+    (void)user;
+    fputs(first ? " " : ", ", stdout);
+    print_name(name);
+}
+
 static void print_lost(void *user, const struct once__lost *lost)
 {
     (void)user;
-    fputs("      ", stdout);
-    print_name(lost->record->ns);
-    putchar(' ');
-    print_name(lost->record->key);
-    printf("  %s%s\n", once_state_name(lost->record->record.state),
-           lost->goes_back ? ", goes back to its record before" : "");
+    if (lost->operation) {
+        fputs("      ", stdout);
+        print_name(lost->record->ns);
+        putchar(' ');
+        print_name(lost->record->key);
+        printf("  %s%s\n", once_state_name(lost->record->record.state),
+               lost->goes_back ? ", goes back to its record before" : "");
+    }
+    if (lost->change) {
+        printf("      change %" PRIu64 " of objects:", lost->record->change);
+        each_object(lost->record->edits, print_object, NULL);
+        putchar('\n');
+    }
+}
+
+static void print_lost_objects(const struct once__loss *loss)
+{
+    if (loss->objects > 0)
+        printf("    lost: at least %" PRIu64 " %s; others may be incomplete\n", loss->objects,
+               loss->objects == 1 ? "object" : "objects");
+    else if (loss->more)
+        puts("    lost: nobody can count how many objects; others may be incomplete");
+    else if (loss->changes > 0)
+        printf("    lost: %" PRIu64 " %s of objects\n", loss->changes,
+               loss->changes == 1 ? "change" : "changes");
+    else
+        puts("    lost: nothing that is known");
 }
 
 static void print_loss(const struct once__loss *loss)
@@ -143,7 +216,10 @@ static void print_loss(const struct once__loss *loss)
         printf(" (%" PRIu64 " more records are replaced by later ones)", loss->replaced);
     if (loss->unreadable > 0)
         printf(" (%" PRIu64 " of them cannot be named)", loss->unreadable);
-    puts(loss->readable > loss->replaced ? ":" : "");
+    if (loss->changes > 0)
+        printf(", %" PRIu64 " %s of objects", loss->changes,
+               loss->changes == 1 ? "change" : "changes");
+    puts(loss->readable > loss->replaced || loss->changes > 0 ? ":" : "");
 }
 
 static void print_finding(void *user, const struct once__finding *finding)
@@ -163,9 +239,11 @@ static void print_finding(void *user, const struct once__finding *finding)
     printf("    %s\n", remedy_text(finding->remedy).text);
     if (!loses(finding))
         return;
-    print_loss(&finding->loss);
-    showing->lost += lost_count(&finding->loss);
-    showing->more = showing->more || finding->loss.more;
+    if (finding->remedy == ONCE__REMEDY_NEW_SNAPSHOT)
+        print_lost_objects(&finding->loss);
+    else
+        print_loss(&finding->loss);
+    add_loss(showing, finding);
     if (showing->err == ONCE_OK)
         showing->err = once__check_lost(showing->check, finding, print_lost, NULL);
 }
@@ -177,6 +255,11 @@ static void print_summary(const char *folder, const struct once__check_summary *
         " batches, %" PRIu64 " records, %" PRIu64 " sidecars, %" PRIu64 " bytes\n",
         cli_echo(folder).text, summary->oldest, summary->newest, summary->segments, summary->spares,
         summary->batches, summary->records, summary->sidecars, summary->disk_size);
+    if (summary->last_change > 0 || summary->snapshot_size > 0)
+        printf("%s: %" PRIu64 " objects, changes up to %" PRIu64 " (%" PRIu64
+               " in the log), a snapshot of %" PRIu64 " bytes\n",
+               cli_echo(folder).text, summary->objects, summary->last_change, summary->changes,
+               summary->snapshot_size);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -185,6 +268,8 @@ static void print_json_lost(void *user, const struct once__lost *lost)
 {
     bool *first = user;
 
+    if (!lost->operation)
+        return;
     fputs(*first ? "{\"namespace\":" : ",{\"namespace\":", stdout);
     *first = false;
     cli_json_string(stdout, lost->record->ns);
@@ -193,6 +278,26 @@ static void print_json_lost(void *user, const struct once__lost *lost)
     printf(",\"state\":\"%s\",\"fence\":%" PRIu64 ",\"goes_back\":%s}",
            once_state_name(lost->record->record.state), lost->record->record.fence,
            lost->goes_back ? "true" : "false");
+}
+
+static void print_json_object(void *user, struct once_bytes name, bool first)
+{
+    (void)user;
+    if (!first)
+        putchar(',');
+    cli_json_string(stdout, name);
+}
+
+static void print_json_change(void *user, const struct once__lost *lost)
+{
+    bool *first = user;
+
+    if (!lost->change)
+        return;
+    printf("%s{\"change\":%" PRIu64 ",\"objects\":[", *first ? "" : ",", lost->record->change);
+    *first = false;
+    each_object(lost->record->edits, print_json_object, NULL);
+    fputs("]}", stdout);
 }
 
 static void print_json_finding(void *user, const struct once__finding *finding)
@@ -212,14 +317,18 @@ static void print_json_finding(void *user, const struct once__finding *finding)
     printf(",\"remedy\":\"%s\"", remedy_text(finding->remedy).name);
     if (loses(finding)) {
         printf(",\"lost\":{\"batches\":%" PRIu64 ",\"operations\":%" PRIu64 ",\"at_least\":%s"
-               ",\"replaced\":%" PRIu64 ",\"unnamed\":%" PRIu64 ",\"named\":[",
+               ",\"replaced\":%" PRIu64 ",\"unnamed\":%" PRIu64 ",\"changes\":%" PRIu64
+               ",\"objects\":%" PRIu64 ",\"named\":[",
                loss->batches, lost_count(loss), loss->more ? "true" : "false", loss->replaced,
-               loss->unreadable);
+               loss->unreadable, loss->changes, loss->objects);
         if (showing->err == ONCE_OK)
             showing->err = once__check_lost(showing->check, finding, print_json_lost, &first);
+        fputs("],\"changed\":[", stdout);
+        first = true;
+        if (showing->err == ONCE_OK)
+            showing->err = once__check_lost(showing->check, finding, print_json_change, &first);
         fputs("]}", stdout);
-        showing->lost += lost_count(loss);
-        showing->more = showing->more || loss->more;
+        add_loss(showing, finding);
     }
     putchar('}');
 }
@@ -231,10 +340,13 @@ static void print_json_head(const char *folder, const struct once__check_summary
     printf(",\"oldest\":%" PRIu64 ",\"newest\":%" PRIu64 ",\"segments\":%" PRIu64
            ",\"spares\":%" PRIu64 ",\"batches\":%" PRIu64 ",\"records\":%" PRIu64
            ",\"sidecars\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"last_fence\":%" PRIu64
-           ",\"now_ms\":%" PRId64 ",\"damages\":%" PRIu64 ",\"findings\":[",
+           ",\"now_ms\":%" PRId64 ",\"objects\":%" PRIu64 ",\"changes\":%" PRIu64
+           ",\"last_change\":%" PRIu64 ",\"snapshot_bytes\":%" PRIu64 ",\"damages\":%" PRIu64
+           ",\"findings\":[",
            summary->oldest, summary->newest, summary->segments, summary->spares, summary->batches,
            summary->records, summary->sidecars, summary->disk_size, summary->last_fence,
-           summary->now_ms, summary->damages);
+           summary->now_ms, summary->objects, summary->changes, summary->last_change,
+           summary->snapshot_size, summary->damages);
 }
 
 /* ---- Repairing ------------------------------------------------------------------------------- */
@@ -253,8 +365,13 @@ static bool may_repair(const struct check_args *args, const struct showing *show
     if (args->yes)
         return true;
     fflush(stdout);
-    fprintf(stderr, "Repair, and give up %s%" PRIu64 " operations? [y/N] ",
+    fprintf(stderr, "Repair, and give up %s%" PRIu64 " operations",
             showing->more ? "at least " : "", showing->lost);
+    if (showing->changes > 0)
+        fprintf(stderr, ", %" PRIu64 " changes of objects", showing->changes);
+    if (showing->objects > 0 || showing->more_objects)
+        fprintf(stderr, ", at least %" PRIu64 " objects", showing->objects);
+    fputs("? [y/N] ", stderr);
     if (!fgets(answer, sizeof(answer), stdin))
         return false;
     return answer[0] == 'y' || answer[0] == 'Y';
@@ -317,7 +434,7 @@ static int show(const struct check_args *args, const char *folder, struct once__
     if (!args->json && summary->damages > 0 && !args->repair)
         printf("%s: damaged; once check --repair mends %" PRIu64 " of %" PRIu64 " findings%s\n",
                cli_echo(folder).text, summary->repairs, summary->damages,
-               showing.lost > 0 || showing.more ? " and gives up what is lost" : "");
+               loses_any(&showing) ? " and gives up what is lost" : "");
     status = showing.err == ONCE_OK ? decide(args, folder, vfs, check, &showing)
                                     : cli_store_status(showing.err);
     if (args->json)

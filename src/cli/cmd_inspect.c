@@ -22,13 +22,12 @@ static const char inspect_help[] =
     "usage: once inspect [--json] [--records] [--values] [--offset N] FILE\n"
     "\n"
     "Shows what a file of a store holds: the store file, a segment (000000.seg, or what a repair\n"
-    "kept of one), a sidecar (000000.idx). Broken parts are shown as such, with offset and "
-    "reason.\n"
-    "Nothing is changed, and the store may be in use.\n"
+    "kept of one), a sidecar (000000.idx), the snapshot of objects (objects). Broken parts are\n"
+    "shown as such, with offset and reason. Nothing is changed, and the store may be in use.\n"
     "\n"
-    "  --records   a segment's records too, a sidecar's entries too\n"
+    "  --records   a segment's records too, a sidecar's entries too, a snapshot's edits too\n"
     "  --values    results and data themselves, not only their sizes\n"
-    "  --offset N  only the batch, record or entry at this offset (with --records)\n"
+    "  --offset N  only the batch, record, entry or chunk at this offset (with --records)\n"
     "  --json      one JSON object for machines, errors too\n"
     "  --          what follows is no option, even if it begins with a dash\n"
     "\n"
@@ -232,15 +231,18 @@ static int inspect_sidecar(const struct inspect_args *args, struct once__file *f
     } else if (args->json) {
         inspect_json_head(args, "sidecar");
         printf(",\"segment\":%" PRIu64 ",\"chain\":\"%016" PRIx64 "\",\"end\":%" PRIu32
-               ",\"entry_count\":%" PRIu32 ",\"kill_count\":%" PRIu32
+               ",\"entry_count\":%" PRIu32 ",\"kill_count\":%" PRIu32 ",\"change_count\":%" PRIu32
                ",\"damages\":0,\"entries\":[",
-               header.sequence, header.chain, header.end, header.entry_count, header.kill_count);
+               header.sequence, header.chain, header.end, header.entry_count, header.kill_count,
+               header.change_count);
         show_sidecar(args, &header, entries, kills);
         fputs("]}\n", stdout);
     } else {
         printf("sidecar of segment %" PRIu64 ", chain %016" PRIx64 ", end %" PRIu32 "\n%" PRIu32
-               " live records, %" PRIu32 " replaced in older segments\n",
-               header.sequence, header.chain, header.end, header.entry_count, header.kill_count);
+               " live records, %" PRIu32 " replaced in older segments, %" PRIu32
+               " changes of objects\n",
+               header.sequence, header.chain, header.end, header.entry_count, header.kill_count,
+               header.change_count);
         show_sidecar(args, &header, entries, kills);
     }
     free(bytes);
@@ -249,12 +251,15 @@ static int inspect_sidecar(const struct inspect_args *args, struct once__file *f
 
 /* ---- Which kind ------------------------------------------------------------------------------ */
 
-enum kind { KIND_NONE, KIND_STORE, KIND_SEGMENT, KIND_SIDECAR };
+enum kind { KIND_NONE, KIND_STORE, KIND_SEGMENT, KIND_SIDECAR, KIND_SNAPSHOT };
 
 static enum kind kind_of_name(const char *name)
 {
     if (strcmp(name, ONCE__STORE_NAME) == 0)
         return KIND_STORE;
+    if (strcmp(name, ONCE__OBJECTS_NAME) == 0 ||
+        strncmp(name, ONCE__OBJECTS_NAME ".", sizeof(ONCE__OBJECTS_NAME)) == 0)
+        return KIND_SNAPSHOT;
     if (strstr(name, ".seg"))
         return KIND_SEGMENT;
     return strstr(name, ".idx") ? KIND_SIDECAR : KIND_NONE;
@@ -265,12 +270,16 @@ static enum kind kind_of_content(struct once__file *file, uint64_t file_size)
 {
     uint8_t block[ONCE_BLOCK_SIZE];
     struct once__segment_header segment;
+    struct once__snapshot_header snapshot;
     struct once__store_file store;
     struct once_defect defect;
     size_t got = 0;
 
     if (once__file_read(file, 0, block, sizeof(block), &got) != ONCE_OK)
         return KIND_NONE;
+    if (once__snapshot_header_decode((struct once_bytes){block, got}, &snapshot, &defect) ==
+        ONCE_OK)
+        return KIND_SNAPSHOT;
     if (once__store_file_decode((struct once_bytes){block, got}, &store, &defect) == ONCE_OK)
         return KIND_STORE;
     if (once__segment_header_decode((struct once_bytes){block, got}, &segment, &defect) !=
@@ -299,6 +308,8 @@ static int show(const struct inspect_args *args, const char *name, struct once__
         return inspect_segment(args, file, size);
     case KIND_SIDECAR:
         return inspect_sidecar(args, file, size);
+    case KIND_SNAPSHOT:
+        return inspect_snapshot(args, file);
     case KIND_NONE:
         break;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `once object`: its arguments, and which action they mean. Changing objects is `once apply`'s; here
- * they are shown, and the mergeable ones exchanged with other stores.
+ * `once object`: its arguments, and which action they mean. Changing objects is `once apply`'s;
+ * here they are shown, and the mergeable ones exchanged with other stores.
  */
 #include "cli/cmd_object.h"
 

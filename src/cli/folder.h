@@ -21,8 +21,8 @@ int cli_folder_take(const struct cli_command *command, const char *folder,
                     struct once__vfs **ret_vfs);
 
 /* Opens the store in a folder; without may_make only one that is there. The caller closes it.
- * Otherwise tells what is wrong, its owner's name if it is in use, and returns an exit status that is
- * not CLI_OK. */
+ * Otherwise tells what is wrong, its owner's name if it is in use, and returns an exit status that
+ * is not CLI_OK. */
 int cli_open(const struct cli_command *command, const char *folder, bool may_make,
              struct once_store **ret_store);
 

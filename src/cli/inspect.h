@@ -24,6 +24,11 @@ struct inspect_args {
 
 /* Each shows a file and returns an exit status. */
 int inspect_segment(const struct inspect_args *args, struct once__file *file, uint64_t file_size);
+int inspect_snapshot(const struct inspect_args *args, struct once__file *file);
+/* Shows encoded edits of objects with this between them (NULL: only counts them). False when one
+ * cannot be read; those before it were shown. */
+bool inspect_edits(const struct inspect_args *args, struct once_bytes edits, const char *between,
+                   uint64_t *ret_count);
 
 /* "2026-01-31T12:00:00.000Z". */
 struct inspect_time {

@@ -21,6 +21,7 @@ struct walk {
     bool first_batch;  /* of the JSON array */
     bool first_record; /* of the JSON array in the batch */
     bool open_batch;   /* a JSON object is open */
+    uint64_t changes;  /* of objects */
 };
 
 static bool is_wanted(const struct inspect_args *args, uint64_t offset, uint64_t end)
@@ -38,9 +39,12 @@ static void close_batch(struct walk *walk)
 
 static const char *flags_text(uint32_t flags)
 {
-    if (flags & ONCE__BATCH_GIVEN_UP)
-        return "given up";
-    return flags & ONCE__BATCH_CLOSED ? "closed" : "";
+    static const char *const texts[] = {
+        "",        "closed",         "given up",          "given up",
+        "objects", "closed objects", "given up, objects", "given up, objects",
+    };
+
+    return texts[flags % (sizeof(texts) / sizeof(texts[0]))];
 }
 
 static void json_batch(struct walk *walk, const struct once__batch_header *header, uint32_t offset,
@@ -94,15 +98,11 @@ static void json_value(const struct inspect_args *args, const char *name, struct
     inspect_bytes(args, bytes);
 }
 
-static void json_record(struct walk *walk, uint32_t offset, uint32_t size,
-                        const struct once__log_record *rec)
+static void json_operation(const struct inspect_args *args, const struct once__log_record *rec)
 {
-    const struct inspect_args *args = walk->args;
     const struct once_record *record = &rec->record;
 
-    printf("%s{\"offset\":%" PRIu32 ",\"size\":%" PRIu32 ",\"namespace\":",
-           walk->first_record ? "" : ",", offset, size);
-    walk->first_record = false;
+    fputs(",\"namespace\":", stdout);
     inspect_bytes(args, rec->ns);
     fputs(",\"key\":", stdout);
     inspect_bytes(args, rec->key);
@@ -119,6 +119,27 @@ static void json_record(struct walk *walk, uint32_t offset, uint32_t size,
     if (rec->previous_sequence != 0)
         printf(",\"replaces\":{\"segment\":%" PRIu64 ",\"offset\":%" PRIu32 "}",
                rec->previous_sequence, rec->previous_offset);
+}
+
+static void json_record(struct walk *walk, uint32_t offset, uint32_t size,
+                        const struct once__log_record *rec)
+{
+    uint64_t count;
+
+    printf("%s{\"offset\":%" PRIu32 ",\"size\":%" PRIu32 ",\"kind\":\"%s\"",
+           walk->first_record ? "" : ",", offset, size,
+           rec->change == 0    ? "operation"
+           : rec->ns.size == 0 ? "edits"
+                               : "applied");
+    walk->first_record = false;
+    if (rec->ns.size > 0)
+        json_operation(walk->args, rec);
+    if (rec->change > 0) {
+        printf(",\"change\":%" PRIu64 ",\"edits_size\":%zu,\"edits\":[", rec->change,
+               rec->edits.size);
+        (void)inspect_edits(walk->args, rec->edits, ",", &count);
+        putchar(']');
+    }
     putchar('}');
 }
 
@@ -133,12 +154,10 @@ static void text_value(const struct inspect_args *args, const char *name, struct
     }
 }
 
-static void text_record(const struct inspect_args *args, uint32_t offset, uint32_t size,
-                        const struct once__log_record *rec)
+static void text_operation(const struct inspect_args *args, const struct once__log_record *rec)
 {
     const struct once_record *record = &rec->record;
 
-    printf("  offset %-9" PRIu32 " %5" PRIu32 " bytes  ", offset, size);
     inspect_bytes(args, rec->ns);
     putchar(' ');
     inspect_bytes(args, rec->key);
@@ -157,6 +176,20 @@ static void text_record(const struct inspect_args *args, uint32_t offset, uint32
     if (rec->previous_sequence != 0)
         printf("  replaces segment %" PRIu64 " offset %" PRIu32, rec->previous_sequence,
                rec->previous_offset);
+}
+
+static void text_record(const struct inspect_args *args, uint32_t offset, uint32_t size,
+                        const struct once__log_record *rec)
+{
+    uint64_t count;
+
+    printf("  offset %-9" PRIu32 " %5" PRIu32 " bytes  ", offset, size);
+    if (rec->ns.size > 0)
+        text_operation(args, rec);
+    if (rec->change > 0) {
+        printf("%schange %" PRIu64 ": ", rec->ns.size > 0 ? "  " : "", rec->change);
+        (void)inspect_edits(args, rec->edits, ", ", &count);
+    }
     putchar('\n');
 }
 
@@ -165,6 +198,7 @@ static int show_record(void *user, uint32_t offset, uint32_t size,
 {
     struct walk *walk = user;
 
+    walk->changes += rec->change > 0 ? 1 : 0;
     if (!walk->args->records || !walk->batch_shown || !is_wanted(walk->args, offset, offset + size))
         return ONCE_OK;
     if (walk->args->json)
@@ -253,9 +287,14 @@ int inspect_segment(const struct inspect_args *args, struct once__file *file, ui
                            once_err_text(err));
     if (args->json)
         printf("],\"end\":%" PRIu32 ",\"batch_count\":%" PRIu64 ",\"record_count\":%" PRIu64
-               ",\"damages\":%" PRIu64 "}\n",
-               view.end, view.batch_count - view.damage_count, view.record_count,
+               ",\"change_count\":%" PRIu64 ",\"damages\":%" PRIu64 "}\n",
+               view.end, view.batch_count - view.damage_count, view.record_count, walk.changes,
                view.damage_count);
+    else if (walk.changes > 0)
+        printf("%" PRIu64 " batches, %" PRIu64 " records (%" PRIu64
+               " change objects), up to offset %" PRIu32 "%s\n",
+               view.batch_count - view.damage_count, view.record_count, walk.changes, view.end,
+               view.damage_count > 0 ? ", damaged" : "");
     else
         printf("%" PRIu64 " batches, %" PRIu64 " records, up to offset %" PRIu32 "%s\n",
                view.batch_count - view.damage_count, view.record_count, view.end,

@@ -13,7 +13,7 @@
 
 /* ---- One object ------------------------------------------------------------------------------ */
 
-/* Where the JSON value that begins at offset ends. The JSON is the library's own, so it is whole. */
+/* Where the JSON value that begins at offset ends. The JSON is the library's own and whole. */
 static size_t value_end(struct once_bytes json, size_t offset)
 {
     bool in_string = false;
@@ -64,15 +64,28 @@ static void print_members(struct once_bytes json)
     }
 }
 
-static int show_one(const struct object_args *args, const struct once_object *object)
+/* The library's JSON holds other people's text: it escapes what JSON must, here also what would
+ * steer a terminal (DEL and, in UTF-8, U+0080 to U+009F). */
+static void print_json(struct once_bytes json)
 {
-    if (!args->json) {
-        print_members(object->json);
-        return CLI_OK;
+    for (size_t i = 0; i < json.size; i++) {
+        if (json.data[i] == 0x7f) {
+            fputs("\\u007f", stdout);
+        } else if (json.data[i] == 0xc2 && i + 1 < json.size && json.data[i + 1] < 0xa0) {
+            printf("\\u%04x", json.data[++i]);
+        } else {
+            putchar(json.data[i]);
+        }
     }
-    fwrite(object->json.data, 1, object->json.size, stdout);
     putchar('\n');
-    return CLI_OK;
+}
+
+static void show_one(const struct object_args *args, const struct once_object *object)
+{
+    if (args->json)
+        print_json(object->json);
+    else
+        print_members(object->json);
 }
 
 /* ---- What it holds --------------------------------------------------------------------------- */
@@ -166,7 +179,7 @@ int object_show(const struct object_args *args, struct once_store *store)
         return status;
     type = object.type;
     if (!args->page)
-        status = show_one(args, &object);
+        show_one(args, &object);
     else if (type == ONCE_OBJECT_LOG || type == ONCE_OBJECT_OUTBOX || type == ONCE_OBJECT_BUCKETS)
         status = show_items(args, store, type);
     else

@@ -319,10 +319,10 @@ struct once__claim {
   @ ensures gives: !leased{Pre}(lease, claim.now_ms) && \old(lease->token) < ONCE_FENCE_MAX ==>
   @   \result == ONCE__EFFECT_CHANGED && lease->token == \old(lease->token) + 1
   @   && lease->until_ms == claim.until_ms && lease->owner == claim.owner;
-  @ ensures again: leased{Pre}(lease, claim.now_ms)
-  @   && bytes_same{Pre}(\old(lease->owner), claim.owner) ==> \result == ONCE__EFFECT_UNCHANGED;
-  @ ensures one_at_a_time: leased{Pre}(lease, claim.now_ms)
-  @   && !bytes_same{Pre}(\old(lease->owner), claim.owner) ==> rejected(\result);
+  @ ensures again: \old(leased(lease, claim.now_ms)
+  @   && bytes_same(lease->owner, claim.owner)) ==> \result == ONCE__EFFECT_UNCHANGED;
+  @ ensures one_at_a_time: \old(leased(lease, claim.now_ms)
+  @   && !bytes_same(lease->owner, claim.owner)) ==> rejected(\result);
   @ ensures end_of_numbers: !leased{Pre}(lease, claim.now_ms)
   @   && \old(lease->token) == ONCE_FENCE_MAX ==> rejected(\result);
   @ ensures only_changed_writes: \result != ONCE__EFFECT_CHANGED ==> *lease == \old(*lease);
@@ -467,8 +467,8 @@ enum once__effect_word once__effect_append(uint64_t *version, struct once__appen
   @*/
 enum once__effect_word once__effect_emit(uint64_t *count);
 
-/* Of SENT topic number…, one number. Numbers are never given twice, so what went cannot come back. A
- * number that no EMIT gave yet is refused, or a copy of the SENT could come again later and take
+/* Of SENT topic number…, one number. Numbers are never given twice, so what went cannot come back.
+ * A number that no EMIT gave yet is refused, or a copy of the SENT could come again later and take
  * the message that has the number by then. */
 struct once__receipt {
     uint64_t number;

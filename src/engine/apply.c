@@ -11,6 +11,7 @@
  */
 #include "engine/inner.h"
 
+#include "engine/edits.h"
 #include "store/call.h"
 
 int once__apply_stage(struct once__engine *engine, struct once_op *op, bool has_key, once_ms now_ms,
@@ -58,58 +59,9 @@ int once__apply_decide(struct once__engine *engine, struct once_op *op, struct o
     return ONCE_OK;
 }
 
-/* An event whose predecessors were given up: they are there, as lost, so that the later ones keep
- * their numbers. */
-static int fill_log(struct once__engine *engine, const struct once__edit *edit)
-{
-    const struct once__object *object = once__objects_find(engine->objects.table, edit->name);
-    struct once__edit lost = *edit;
-    uint64_t count = object ? once__object_event_count(object) : 0;
-    int err = ONCE_OK;
-
-    if (edit->to.event.number > ONCE_EVENTS_MAX)
-        return ONCE_ERR_DAMAGED;
-    lost.to.event.id = once_bytes_of("lost");
-    lost.to.event.payload = (struct once_bytes){NULL, 0};
-    for (uint64_t number = count + 1; err == ONCE_OK && number < edit->to.event.number; number++) {
-        lost.to.event.number = number;
-        err = once__objects_put(engine->objects.table, &lost);
-    }
-    return err;
-}
-
-static int put_lenient(struct once__engine *engine, const struct once__edit *edit)
-{
-    const struct once__object *object = once__objects_find(engine->objects.table, edit->name);
-    int err;
-
-    if (object && once__object_type(object) != once__edit_type(edit->kind))
-        return ONCE_OK;
-    if (edit->kind == ONCE__EDIT_MOVED && !object)
-        return ONCE_OK; /* its declaration is lost */
-    err = edit->kind == ONCE__EDIT_EVENT ? fill_log(engine, edit) : ONCE_OK;
-    if (err == ONCE_OK)
-        err = once__objects_put(engine->objects.table, edit);
-    return err == ONCE_ERR_DAMAGED ? ONCE_OK : err;
-}
-
 int once__apply_edits(struct once__engine *engine, struct once_bytes edits, bool lenient)
 {
-    size_t offset = 0;
-    int err = ONCE_OK;
-
-    while (err == ONCE_OK && offset < edits.size) {
-        struct once__edit edit;
-        struct once_defect defect;
-
-        err = once__edit_decode(edits, &offset, &edit, &defect);
-        if (err == ONCE_OK)
-            err = lenient ? put_lenient(engine, &edit)
-                          : once__objects_put(engine->objects.table, &edit);
-        if (err == ONCE_OK && once_object_mergeable(once__edit_type(edit.kind)))
-            once__recent_note(engine->objects.recent, &edit);
-    }
-    return err;
+    return once__edits_put(engine->objects.table, engine->objects.recent, edits, lenient, NULL);
 }
 
 void once__apply_put(struct once__engine *engine, const struct once__log_record *rec,

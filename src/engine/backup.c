@@ -25,7 +25,8 @@ static bool is_of_a_copy(const char *name)
     bool is_segment;
     uint32_t slot;
 
-    return strcmp(name, ONCE__STORE_NAME) == 0 || once__name_slot(name, &is_segment, &slot);
+    return strcmp(name, ONCE__STORE_NAME) == 0 || strcmp(name, ONCE__OBJECTS_NAME) == 0 ||
+           once__name_slot(name, &is_segment, &slot);
 }
 
 static int refuse_foreign(void *user, const char *name)

@@ -13,6 +13,8 @@
  * What does not fit is copied again. What was told to anyone before the copy began was durable by
  * then, and batches that are durable are there when their segment is read: it is in the copy.
  *
+ * The snapshot of objects goes before the log, and both are copied until they fit: backup_objects.c.
+ *
  * Slots are given anew, because two segments of the copy may have lain in one file of the source.
  * Sidecars are not copied: the engine makes them again.
  */
@@ -21,6 +23,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "engine/backup_inner.h"
 #include "engine/check.h"
 #include "engine/inner.h"
 #include "engine/scan.h"
@@ -33,6 +36,9 @@ struct piece {
     bool sure; /* of a copy: it is whole, and the next one follows it */
     struct once__segment_header header;
     struct once__scan scan; /* of a copy */
+    /* Of a copy: the first and last change of objects in it, or 0; was something given up? */
+    uint64_t first_change, last_change;
+    bool gaps;
 };
 struct pieces {
     struct piece *items;
@@ -61,6 +67,7 @@ struct backup {
     bool header_bad;
     uint32_t header_slot;
     const char *header_what;
+    struct once__backup_snapshot snapshot;
 };
 
 static int by_sequence(const void *a, const void *b)
@@ -249,16 +256,39 @@ static int copy_bytes(struct backup *backup, struct once__file *from, struct onc
     return err;
 }
 
+static int note_batch(void *user, const struct once__scan_batch *batch)
+{
+    struct piece *copy = user;
+
+    copy->gaps = copy->gaps || batch->header.flags & ONCE__BATCH_GIVEN_UP;
+    return ONCE_OK;
+}
+
+static int note_record(void *user, uint32_t offset, uint32_t size,
+                       const struct once__log_record *rec)
+{
+    struct piece *copy = user;
+
+    (void)offset;
+    (void)size;
+    if (rec->change == 0)
+        return ONCE_OK;
+    copy->first_change = copy->first_change > 0 ? copy->first_change : rec->change;
+    copy->last_change = rec->change;
+    return ONCE_OK;
+}
+
 /* Reads the copy, and cuts it behind its last good batch. */
 static int read_copy(struct backup *backup, struct once__file *file, uint32_t known_end,
                      struct piece *copy)
 {
+    struct once__scan_visitor visitor = {.batch = note_batch, .record = note_record, .user = copy};
     int err = once__scan_segment(
         &(struct once__scan_input){.file = file,
                                    .store_id = backup->file.id,
                                    .segment_size = backup->file.segment_size,
                                    .known_end = known_end},
-        NULL, &copy->scan);
+        &visitor, &copy->scan);
 
     if (err == ONCE_OK && copy->scan.ended == ONCE__SCAN_TORN) {
         err = once__file_truncate(file, copy->scan.end);
@@ -440,6 +470,38 @@ static int judge(struct backup *backup, bool *ret_whole)
     return ONCE_OK;
 }
 
+static void tell_copied(void *user, uint64_t size)
+{
+    tell_progress(user, size);
+}
+
+static int copy_snapshot(struct backup *backup)
+{
+    return once__backup_snapshot(backup->from, backup->to, backup->file.id, tell_copied, backup,
+                                 &backup->snapshot, backup->message);
+}
+
+/* Does the whole copy of the log go with the copy of the snapshot? */
+static int judge_snapshot(struct backup *backup, bool *ret_fits)
+{
+    uint64_t from = once__backup_snapshot_from(&backup->snapshot);
+    struct once__backup_log log = {.oldest = backup->copies.items[0].header.sequence};
+
+    for (size_t i = 0; i < backup->copies.count; i++) {
+        const struct piece *piece = &backup->copies.items[i];
+
+        log.gaps = log.gaps || piece->gaps;
+        if (piece->scan.batch_count > 0)
+            log.told_objects = (piece->scan.last.flags & ONCE__BATCH_OBJECTS) != 0;
+        if (piece->header.sequence < from || piece->first_change == 0)
+            continue;
+        log.first = log.first > 0 ? log.first : piece->first_change;
+        log.last = piece->last_change;
+    }
+    return once__backup_snapshot_fits(backup->from, &backup->snapshot, &log, ret_fits,
+                                      backup->message);
+}
+
 /* All at the end: a sync for each in between would make the copy slower than a busy store. */
 static int sync_copies(struct backup *backup)
 {
@@ -474,16 +536,26 @@ static int write_store_file(struct backup *backup)
 
 static int run(struct backup *backup)
 {
-    bool whole = false;
+    bool whole = false, again = true;
     int err = read_store_file(backup);
 
     if (err != ONCE_OK)
         return err;
     for (unsigned round = 0; err == ONCE_OK && !whole && round < ROUNDS_MAX; round++) {
-        err = copy_all(backup);
+        if (again)
+            err = copy_snapshot(backup);
+        if (err == ONCE_ERR_DAMAGED)
+            return err; /* told already */
+        if (err == ONCE_OK)
+            err = copy_all(backup);
         if (err != ONCE_OK)
             break;
         err = judge(backup, &whole);
+        again = false;
+        if (err == ONCE_OK && whole) {
+            err = judge_snapshot(backup, &whole);
+            again = !whole;
+        }
         if (err == ONCE_ERR_DAMAGED)
             return err; /* told already */
         whole = whole && !backup->header_bad;
@@ -501,6 +573,8 @@ static int run(struct backup *backup)
                              (int)ROUNDS_MAX);
     if (err == ONCE_OK)
         err = sync_copies(backup);
+    if (err == ONCE_OK)
+        err = once__backup_snapshot_sync(backup->to, &backup->snapshot);
     if (err == ONCE_OK)
         err = write_store_file(backup);
     if (err != ONCE_OK)

@@ -159,8 +159,16 @@ static int list_name(void *user, const char *name)
         listing->has_store = true;
         return ONCE_OK;
     }
+    if (strcmp(name, ONCE__OBJECTS_NAME) == 0) {
+        listing->check->has_snapshot = true;
+        return ONCE_OK;
+    }
     if (strcmp(name, ONCE__LOCK_NAME) == 0 || ends_with(name, ".sock"))
         return ONCE_OK;
+    if (strcmp(name, ONCE__OBJECTS_NEW_NAME) == 0)
+        return add_leftover(
+            listing->check, name,
+            "a snapshot of objects that was not finished; the next start removes it");
     if (strstr(name, ".damaged"))
         return add_leftover(listing->check, name, "what an earlier repair kept of a damaged file");
     return add_leftover(listing->check, name, "no file of the store needs this one");

@@ -4,7 +4,7 @@
  *
  * A check reads everything that is still needed: the store file, every segment's header, every
  * batch and record with its check, the chain through all segments, the order of time and fences,
- * the sidecars against the log, and sizes. It writes nothing. Whoever calls holds the folder's
+ * the sidecars against the log, the snapshot of objects, the numbers of their changes, and sizes. It writes nothing. Whoever calls holds the folder's
  * lock.
  *
  * A repair does what the findings say under remedy, and nothing else. It may be cut off at any
@@ -31,19 +31,24 @@ enum once__finding_kind {
     ONCE__FINDING_TORN,     /* what was being written when the store stopped: was told to nobody */
     ONCE__FINDING_STRAY,    /* a file that looks like a segment in use, and nothing needs it */
     ONCE__FINDING_LEFTOVER, /* a file that nothing needs */
-    ONCE__FINDING_GIVEN_UP  /* damage that was given up by an earlier repair */
+    ONCE__FINDING_GIVEN_UP, /* damage that was given up by an earlier repair */
+    ONCE__FINDING_SNAPSHOT, /* the snapshot of objects is damaged or missing */
+    ONCE__FINDING_CHANGES   /* changes of objects are missing, or do not fit the objects */
 };
 
 enum once__remedy {
-    ONCE__REMEDY_NOTHING,    /* it is no damage: nothing to do */
-    ONCE__REMEDY_NONE,       /* it is damage, and repair cannot help: restore a backup */
-    ONCE__REMEDY_NEW_STORE,  /* write a new store file; nothing is lost */
-    ONCE__REMEDY_SPARE,      /* make the file a spare one; nothing is lost */
-    ONCE__REMEDY_EXTEND,     /* make the file as large as it must be; nothing is lost */
-    ONCE__REMEDY_NEW_HEADER, /* write the header again; nothing is lost */
-    ONCE__REMEDY_DELETE,     /* delete the sidecar, the engine makes it again; nothing is lost */
-    ONCE__REMEDY_GIVE_UP,    /* mark the batches as given up; what they held is lost */
-    ONCE__REMEDY_NEW_SEGMENT /* write a segment that says the batches are given up; they are lost */
+    ONCE__REMEDY_NOTHING,     /* it is no damage: nothing to do */
+    ONCE__REMEDY_NONE,        /* it is damage, and repair cannot help: restore a backup */
+    ONCE__REMEDY_NEW_STORE,   /* write a new store file; nothing is lost */
+    ONCE__REMEDY_SPARE,       /* make the file a spare one; nothing is lost */
+    ONCE__REMEDY_EXTEND,      /* make the file as large as it must be; nothing is lost */
+    ONCE__REMEDY_NEW_HEADER,  /* write the header again; nothing is lost */
+    ONCE__REMEDY_DELETE,      /* delete the sidecar, the engine makes it again; nothing is lost */
+    ONCE__REMEDY_GIVE_UP,     /* mark the batches as given up; what they held is lost */
+    ONCE__REMEDY_NEW_SEGMENT, /* write a segment that says the batches are given up; they are lost */
+    ONCE__REMEDY_NEW_SNAPSHOT /* write the snapshot again, with what can be read of it, and a word that
+                               * something is missing; what cannot be read and the log does not have
+                               * is lost */
 };
 
 /* What giving up takes away. Operations that are lost for certain: readable - replaced +
@@ -54,6 +59,11 @@ struct once__loss {
     uint64_t replaced;   /* of those: a later record stands in for them, nothing is lost */
     uint64_t unreadable; /* records that nothing replaced, of which only the number is known */
     bool more;           /* there may be others that nobody can count any more */
+    /* Changes of objects that are in none of log and snapshot, as far as known; once__check_lost
+     * tells those that can be read. */
+    uint64_t changes;
+    /* NEW_SNAPSHOT: objects of which nothing is left; more says that others may be incomplete. */
+    uint64_t objects;
 };
 
 struct once__finding {
@@ -64,17 +74,20 @@ struct once__finding {
     uint64_t offset;        /* in the file */
     uint64_t size;          /* bytes, from offset; 0 when it is a point */
     char what[200];         /* a sentence without its period */
-    struct once__loss loss; /* remedies GIVE_UP and NEW_SEGMENT */
+    struct once__loss loss; /* remedies GIVE_UP, NEW_SEGMENT and NEW_SNAPSHOT */
 };
 static inline bool once__finding_is_damage(const struct once__finding *finding)
 {
     return finding->remedy != ONCE__REMEDY_NOTHING;
 }
 
-/* An operation that giving up loses. */
+/* A record that giving up loses. */
 struct once__lost {
     const struct once__log_record *record; /* bytes are the caller's only inside of the call */
+    bool
+        operation; /* the operation is lost; false: it has no name, or a later record replaced it */
     bool goes_back; /* an older record of the same name may be there: it counts again then */
+    bool change;    /* its change of objects is lost */
 };
 
 struct once__check_summary {
@@ -84,9 +97,13 @@ struct once__check_summary {
     uint64_t records;
     uint64_t sidecars; /* that fit their segment */
     uint64_t oldest, newest;
-    uint64_t disk_size; /* of the store file and all segments' files */
+    uint64_t disk_size; /* of the store file, all segments' files and the snapshot */
     uint64_t last_fence;
     once_ms now_ms;
+    uint64_t objects;       /* as a repair would leave them */
+    uint64_t changes;       /* of objects, in the log */
+    uint64_t last_change;   /* number of the last one; 0: there never was one */
+    uint64_t snapshot_size; /* in bytes; 0: there is none */
     uint64_t findings;
     uint64_t damages; /* findings that are damage */
     uint64_t repairs; /* damages that a repair can mend */
@@ -108,7 +125,7 @@ void once__check_findings(const struct once__check *check,
                           void (*each)(void *user, const struct once__finding *finding),
                           void *user);
 
-/* Calls each for every operation that this finding's remedy loses and whose name can be read.
+/* Calls each for every record that this finding's remedy loses and that can be read.
  * ONCE_ERR_IO, ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__check_lost(const struct once__check *check,
                                      const struct once__finding *finding,

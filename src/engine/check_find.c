@@ -94,7 +94,8 @@ static int patch_front(struct once__check_segment *segment, const struct once__p
                                                .last_fence = good->last_fence,
                                                .oldest = good->oldest,
                                                .now_ms = good->now_ms,
-                                               .flags = ONCE__BATCH_GIVEN_UP,
+                                               .flags = ONCE__BATCH_GIVEN_UP |
+                                                        (good->flags & ONCE__BATCH_OBJECTS),
                                                .next_chain = good->chain};
     patch->batch.durable = good->durable < patch->batch.number ? good->durable
                                                                : patch->batch.number - 1;
@@ -213,6 +214,7 @@ static int make(struct once__check *check, uint64_t sequence,
     segment->slot = slot;
     segment->header_err = ONCE_ERR_NO_STORE;
     segment->rebuilt = true;
+    segment->gaps = true;
     segment->header = next->header;
     segment->header.sequence = sequence;
     segment->header.previous_end = sequence == 1 ? 0 : ONCE__SEGMENT_HEADER_SIZE;

@@ -8,6 +8,7 @@
  *     check_segment.c  one segment: its batches, and what stands in for damaged ones
  *     check_loss.c     what a damaged stretch has lost
  *     check_sidecar.c  one sidecar against its segment
+ *     check_objects.c  the snapshot of objects, and the changes of the log over it
  *     repair.c         what the findings say is done
  *
  * A damaged stretch is planned over at once: a *patch* is the block that a repair will write there.
@@ -19,6 +20,7 @@
 
 #include "engine/check.h"
 #include "engine/scan.h"
+#include "engine/snapshot_scan.h"
 
 enum {
     ONCE__PATCHES_MAX = 64, /* of one segment in one check; a repair goes on with the next check */
@@ -30,6 +32,7 @@ struct once__patch {
     uint32_t offset;
     uint32_t lost_end;   /* up to here the stretch held batches of this segment's life */
     uint64_t first_lost; /* number of the first batch that it stands for; 0: the segment's first */
+    uint64_t changes;    /* of objects that are missing behind it */
     struct once_defect defect;
     struct once__batch_header batch;
 };
@@ -68,7 +71,9 @@ struct once__check_segment {
     bool needed;      /* part of the log, from oldest to newest */
     bool has_sidecar;
     bool delete_sidecar;
-    bool stray; /* a repair makes it a spare */
+    bool stray;       /* a repair makes it a spare */
+    bool gaps;        /* something in it is given up, now or before */
+    uint32_t changes; /* records with edits of objects */
     uint64_t file_size;
     uint64_t said;  /* the sequence that its header on disk says; 0 when there is no good one */
     int header_err; /* of the header as it is on disk */
@@ -96,7 +101,12 @@ struct once__check {
     struct once__vfs *vfs;
     struct once__store_file file;
     bool store_bad;
-    bool lossy; /* something in the part of the log that was walked so far is given up */
+    bool lossy;        /* something in the part of the log that was walked so far is given up */
+    bool told_objects; /* the last batch says that there is a snapshot of objects */
+    bool has_snapshot; /* there is a file of that name */
+    bool new_snapshot; /* a repair writes it again */
+    struct once__snapshot_scan snapshot;
+    uint64_t first_change; /* in the log; 0: there is none */
     /* By sequence, those without one first; behind sorted_count those that a repair makes. */
     struct once__check_segment **segments;
     size_t segment_count, segment_capacity, sorted_count;
@@ -168,6 +178,10 @@ struct once__neighbour {
 /* Walks the segment, plans patches over damage, and fills seens and killed. */
 ONCE_MUST_CHECK int once__check_walk(struct once__check *check, struct once__check_segment *segment,
                                      const struct once__neighbour *next);
+/* Walks the segment again, as a repair will leave it. */
+ONCE_MUST_CHECK int once__check_rewalk(const struct once__check *check,
+                                       const struct once__check_segment *segment,
+                                       const struct once__scan_visitor *visitor);
 /* Encodes the header of a rebuilt or made segment, or one patch, as it will be written. */
 void once__check_header_block(const struct once__check_segment *segment, uint8_t *ret_block);
 void once__check_patch_block(const struct once__check_segment *segment,
@@ -202,6 +216,12 @@ ONCE_MUST_CHECK int once__check_loss(const struct once__check *check,
                                      const struct once__patch *patch,
                                      void (*each)(void *user, const struct once__lost *lost),
                                      void *user, struct once__loss *ret_loss);
+
+/* ---- check_objects.c ------------------------------------------------------------------------- */
+
+/* Reads the snapshot and puts the changes of the log over it, as a recovery does after the repair;
+ * after the walk, before what is lost is told. */
+ONCE_MUST_CHECK int once__check_objects(struct once__check *check);
 
 /* ---- check_sidecar.c ------------------------------------------------------------------------- */
 

@@ -67,6 +67,7 @@ static int cut_torn(struct once__check *check, struct once__check_segment *next)
     check->kills_count = 0;
     check->now_ms = 0;
     check->lossy = false;
+    check->told_objects = false;
     check->summary = (struct once__check_summary){.disk_size = check->summary.disk_size};
     finding = once__check_add(check, ONCE__FINDING_TORN, ONCE__REMEDY_NOTHING, next);
     if (!finding)
@@ -142,6 +143,7 @@ static int learn_end(struct once__check *check, const struct once__check_segment
     check->summary.oldest = segment->scan.last.oldest;
     check->summary.last_fence = segment->scan.last.last_fence;
     check->summary.now_ms = segment->scan.last.now_ms;
+    check->told_objects = (segment->scan.last.flags & ONCE__BATCH_OBJECTS) != 0;
     check->now_ms = segment->scan.last.now_ms;
     if (check->summary.newest - check->summary.oldest >= ONCE_SEGMENTS_MAX)
         return ONCE_ERR_DAMAGED;
@@ -266,6 +268,7 @@ static int tell_missing(struct once__check *check, struct once__check_segment *s
             err = share_kills(check);
     }
     finding->loss.batches = segment->scan.next_batch - segment->header.first_batch;
+    finding->loss.changes = segment->patches[0].changes;
     finding->loss.more = !found;
     once__check_say(finding, "segment %" PRIu64 " is missing, or nothing in it can be read",
                     segment->header.sequence);
@@ -490,5 +493,7 @@ int once__check_log(struct once__check *check)
         if (err == ONCE_OK)
             err = process(check, segment);
     }
+    if (err == ONCE_OK)
+        err = once__check_objects(check);
     return err == ONCE_OK ? tell_all(check) : err;
 }

@@ -3,7 +3,8 @@
  * What a damaged stretch of a segment has lost: looks for records that are still whole in there,
  * whatever became of their batch, and for what nobody can read any more.
  *
- * A record that was replaced by a later one is not a loss: the later one stands in for it.
+ * A record that was replaced by a later one is not a loss: the later one stands in for it. Nor is a
+ * change of objects that was made before the snapshot: that one has what it came to.
  */
 #include "engine/check_inner.h"
 
@@ -100,26 +101,28 @@ static bool one_whole_batch(const struct stretch *stretch, uint64_t batches)
     return stretch->count > 0 && once__batch_disk_size(at) == stretch->size;
 }
 
-static void tell(const struct stretch *stretch, const struct once__check_segment *segment,
-                 uint64_t oldest, void (*each)(void *user, const struct once__lost *lost),
-                 void *user, struct once__loss *loss)
+static void tell(const struct once__check *check, const struct stretch *stretch,
+                 const struct once__check_segment *segment,
+                 void (*each)(void *user, const struct once__lost *lost), void *user,
+                 struct once__loss *loss)
 {
     for (size_t i = 0; i < stretch->count; i++) {
-        const struct found *found = &stretch->found[i];
+        uint32_t offset = stretch->found[i].offset, size;
         struct once__log_record rec;
-        uint32_t size;
+        struct once__lost lost = {.record = &rec};
+        bool replaced = once__kills_has(&segment->kills, stretch->offset + offset) ||
+                        once__kills_has(&stretch->killed, stretch->offset + offset);
 
-        loss->readable++;
-        if (once__kills_has(&segment->kills, stretch->offset + found->offset) ||
-            once__kills_has(&stretch->killed, stretch->offset + found->offset)) {
-            loss->replaced++;
-            continue;
-        }
-        once__record_view(stretch->bytes + found->offset, &rec, &size);
-        if (each)
-            each(user, &(struct once__lost){.record = &rec,
-                                            .goes_back = rec.previous_sequence != 0 &&
-                                                         rec.previous_sequence >= oldest});
+        once__record_view(stretch->bytes + offset, &rec, &size);
+        lost.operation = rec.ns.size > 0 && !replaced;
+        lost.goes_back = rec.previous_sequence != 0 &&
+                         rec.previous_sequence >= check->summary.oldest;
+        lost.change = rec.change > check->snapshot.header.change;
+        loss->readable += rec.ns.size > 0 ? 1 : 0;
+        loss->replaced += replaced ? 1 : 0;
+        loss->changes += lost.change ? 1 : 0;
+        if (each && (lost.operation || lost.change))
+            each(user, &lost);
     }
 }
 
@@ -156,6 +159,7 @@ int once__check_loss(const struct once__check *check, const struct once__check_s
 
     ONCE_ASSERT(patch->lost_end >= patch->offset && stretch.size % ONCE_BLOCK_SIZE == 0);
     if (stretch.size == 0) {
+        loss.changes = patch->changes;
         loss.more = true;
         *ret_loss = loss;
         return ONCE_OK;
@@ -173,14 +177,16 @@ int once__check_loss(const struct once__check *check, const struct once__check_s
         err = find_records(&stretch, segment->header.sequence);
     if (err == ONCE_OK) {
         once__kills_sort(&stretch.killed);
-        tell(&stretch, segment, check->summary.oldest, each, user, &loss);
+        tell(check, &stretch, segment, each, user, &loss);
         told = count_told(&stretch, &segment->header, &all);
-        if (told > loss.readable) {
+        if (told > stretch.count) {
             uint64_t replaced = count_replaced(&stretch, segment);
 
-            loss.unreadable = told - loss.readable;
+            loss.unreadable = told - stretch.count;
             loss.unreadable -= replaced < loss.unreadable ? replaced : loss.unreadable;
         }
+        if (patch->changes > loss.changes)
+            loss.changes = patch->changes;
         loss.more = !all && !one_whole_batch(&stretch, loss.batches);
         *ret_loss = loss;
     }

@@ -214,6 +214,7 @@ static int walk_batch(void *user, const struct once__scan_batch *batch)
     }
     if (!walk->any)
         walk->segment->first = batch->header;
+    walk->segment->gaps = walk->segment->gaps || batch->header.flags & ONCE__BATCH_GIVEN_UP;
     if (!walk->disorder) {
         walk->disorder = disorder_of(walk, &batch->header);
         walk->disorder_offset = batch->offset;
@@ -229,12 +230,16 @@ static int walk_record(void *user, uint32_t offset, uint32_t size,
     struct walk *walk = user;
     struct once__seens *seens = &walk->check->seens;
     struct once__kills *killed = &walk->check->killed;
-    uint64_t hash = once__name_hash(walk->check->file.secret, rec->ns, rec->key);
     enum once_state state = rec->record.state;
     bool open = state == ONCE_STATE_STARTED || state == ONCE_STATE_DOUBT;
-    int err = once__check_grow(&seens->items, seens->count, &seens->capacity,
-                               sizeof(*seens->items));
+    uint64_t hash;
+    int err;
 
+    walk->segment->changes += rec->change > 0 ? 1 : 0;
+    if (rec->ns.size == 0)
+        return ONCE_OK; /* edits alone */
+    hash = once__name_hash(walk->check->file.secret, rec->ns, rec->key);
+    err = once__check_grow(&seens->items, seens->count, &seens->capacity, sizeof(*seens->items));
     if (err == ONCE_OK)
         err = once__check_grow(&killed->items, killed->count, &killed->capacity,
                                sizeof(*killed->items));
@@ -267,6 +272,7 @@ struct remains {
     once_ms now_ms;
     uint64_t oldest;
     uint64_t durable;
+    uint32_t flags; /* ONCE__BATCH_OBJECTS: one says so */
     uint32_t end;   /* behind the last one */
     uint64_t count; /* records that they say they have */
 };
@@ -297,6 +303,7 @@ static int read_remains(struct once__file *file, const struct once__segment_head
             remains.now_ms = batch.now_ms > remains.now_ms ? batch.now_ms : remains.now_ms;
             remains.oldest = batch.oldest > remains.oldest ? batch.oldest : remains.oldest;
             remains.durable = batch.durable > remains.durable ? batch.durable : remains.durable;
+            remains.flags |= batch.flags & ONCE__BATCH_OBJECTS;
             remains.count += batch.count;
             end = at + i + once__batch_disk_size(batch.size);
             remains.end = end < to ? (uint32_t)end : to;
@@ -324,6 +331,7 @@ static void stand_for_tail(struct once__batch_header *batch, const struct once__
     uint64_t fence = remains->fence > scan->last.last_fence ? remains->fence
                                                             : scan->last.last_fence;
 
+    batch->flags |= (scan->last.flags & ONCE__BATCH_OBJECTS) | remains->flags;
     batch->number = number > scan->next_batch ? number : scan->next_batch;
     batch->next_chain = scan->chain;
     batch->last_fence = least(fence + lost_size / ONCE__RECORD_SIZE_MIN, ONCE_FENCE_MAX);
@@ -338,6 +346,7 @@ static void stand_for_tail(struct once__batch_header *batch, const struct once__
 /* A good batch follows: everything lies between the one before and that one. */
 static void stand_before(struct once__batch_header *batch, const struct once__batch_header *next)
 {
+    batch->flags |= next->flags & ONCE__BATCH_OBJECTS;
     batch->number = next->number - 1;
     batch->next_chain = next->chain;
     batch->last_fence = next->last_fence;
@@ -445,6 +454,8 @@ int once__check_walk(struct once__check *check, struct once__check_segment *segm
         if (next->end_known && !next->newest)
             input.known_end = next->previous_end;
         walk = (struct walk){.check = check, .segment = segment};
+        segment->changes = 0;
+        segment->gaps = false;
         check->seens.count = 0;
         check->killed.count = 0;
         check->givens.count = 0;
@@ -473,6 +484,28 @@ int once__check_walk(struct once__check *check, struct once__check_segment *segm
     }
     once__file_close(inner);
     return err == ONCE_OK ? report_disorder(check, segment, &walk) : err;
+}
+
+int once__check_rewalk(const struct once__check *check, const struct once__check_segment *segment,
+                       const struct once__scan_visitor *visitor)
+{
+    struct once__file *inner = NULL;
+    struct patched patched;
+    struct once__scan scan;
+    int err = segment->present ? once__check_open(check, segment, ONCE__OPEN_DIRECT, &inner)
+                               : ONCE_OK;
+
+    if (err != ONCE_OK)
+        return err;
+    patched = patched_of(segment, inner);
+    err = once__scan_segment(
+        &(struct once__scan_input){.file = &patched.file,
+                                   .store_id = segment->header.store_id,
+                                   .segment_size = segment->header.segment_size,
+                                   .known_end = segment->scan.end},
+        visitor, &scan);
+    once__file_close(inner);
+    return err;
 }
 
 /* ---- Whose batches are these? ---------------------------------------------------------------- */

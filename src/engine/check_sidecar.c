@@ -229,6 +229,10 @@ int once__check_sidecar(struct once__check *check, struct once__check_segment *s
         fault = "is not of this segment as it is now";
     if (!fault && segment->patch_count > 0)
         goto out; /* it lists what is lost, and goes with it */
+    if (!fault && header.change_count != segment->changes) {
+        fault = "has a wrong count of changes of objects";
+        offset = 56;
+    }
     if (!fault)
         fault = entries_fault(check, segment, entries, header.entry_count, &offset);
     if (!fault) {

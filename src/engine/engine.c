@@ -121,6 +121,8 @@ static int engine_submit(struct once_store *store, struct once_op *op)
         once__commit_nudge(engine);
     }
     pthread_mutex_unlock(&engine->lock);
+    if (err != ONCE_OK)
+        once__call_decided(op); /* not taken */
     return err;
 }
 
@@ -240,6 +242,8 @@ static void engine_free(struct once__engine *engine)
     free(engine->segments);
     free(engine->sequence_slots);
     once__summary_free(engine->retiring.summary);
+    for (struct once_op *op = engine->cold; op; op = op->inner.next)
+        once__call_decided(op); /* after a crash nobody decides them */
     once__snapshot_abandon(engine);
     once__stage_free(engine->objects.stage);
     once__recent_free(engine->objects.recent);

@@ -285,6 +285,12 @@ struct once__snapshot_header {
     uint64_t from;      /* sequence of the segment */
     uint64_t change;    /* the last change before it was begun */
     once_ms created_ms; /* store time */
+    uint32_t flags;     /* enum once__snapshot_flags */
+};
+enum once__snapshot_flags {
+    /* Written by `once check --repair`, without what was lost: changes may be missing in it and
+     * behind it, and what does not fit for that is filled up or left out. */
+    ONCE__SNAPSHOT_REPAIRED = 1
 };
 enum {
     ONCE__SNAPSHOT_HEADER_SIZE = 64,

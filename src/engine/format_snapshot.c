@@ -6,7 +6,7 @@
  *   offset size                              offset size
  *        0    8  magic                            0    4  size of what follows the chunk's head
  *        8    4  version                          4    4  1 for the end, else 0
- *       12    4  0                                8    8  check, XXH3-64 seeded with the header's
+ *       12    4  flags: 1, repaired               8    8  check, XXH3-64 seeded with the header's
  *       16   16  store id                                 check and the chunk's number
  *       32    8  from                            16       edits, one after the other
  *       40    8  change                    end
@@ -36,7 +36,7 @@ void once__snapshot_header_encode(const struct once__snapshot_header *header,
     ONCE_ASSERT(header->from >= 1);
     memcpy(b, magic, MAGIC_SIZE);
     once__put_le32(b + 8, ONCE__FORMAT_VERSION);
-    once__put_le32(b + 12, 0);
+    once__put_le32(b + 12, header->flags);
     memcpy(b + 16, header->store_id, ONCE__STORE_ID_SIZE);
     once__put_le64(b + 32, header->from);
     once__put_le64(b + 40, header->change);
@@ -64,8 +64,9 @@ int once__snapshot_header_decode(struct once_bytes bytes, struct once__snapshot_
     header.from = once__get_le64(b + 32);
     header.change = once__get_le64(b + 40);
     header.created_ms = (once_ms)once__get_le64(b + 48);
-    if (once__get_le32(b + 12) != 0)
-        return once__defect(ONCE_ERR_DAMAGED, 12, "the snapshot has unknown fields", ret_defect);
+    header.flags = once__get_le32(b + 12);
+    if (header.flags > ONCE__SNAPSHOT_REPAIRED)
+        return once__defect(ONCE_ERR_DAMAGED, 12, "the snapshot has unknown flags", ret_defect);
     if (header.from < 1)
         return once__defect(ONCE_ERR_DAMAGED, 32, "the snapshot was begun in no segment",
                             ret_defect);

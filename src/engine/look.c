@@ -248,7 +248,8 @@ int once__engine_object_delta(struct once_store *store, struct once_bytes name, 
     else if (!once_object_mergeable(once__object_type(object)))
         err = ONCE_ERR_OBJECT_TYPE;
     else
-        err = once__feed_delta(engine->objects.table, engine->objects.recent, object, since, out);
+        err = once__feed_delta(engine->objects.table, engine->objects.recent, object,
+                               since <= engine->objects.change ? since : 0, out);
     if (err == ONCE_OK) {
         version = once__object_version(object);
         err = settle(engine, engine->objects.position);

@@ -5,49 +5,39 @@
  * must follow what the snapshot had when it was begun, each next one the one before, and the last
  * must be no earlier than what may be in the snapshot.
  *
- * After something was given up (`once check --repair`) numbers may be missing; then objects are what
- * the rest of the edits makes of them.
+ * After something was given up (`once check --repair`: a batch, or a part of the snapshot) numbers may
+ * be missing; then objects are what the rest of the edits makes of them.
  */
 #include "engine/recovery.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
+
+#include "engine/snapshot_scan.h"
 
 struct replay {
     struct once__recovery *recovery;
     const struct once__seen *seen; /* the segment that is read */
+    bool lenient;                  /* something was given up: numbers may be missing */
     bool any;
     uint64_t last;      /* change */
     uint32_t bad_at;    /* where a record is that does not fit */
     const char *defect; /* and why */
 };
 
-static int damaged_snapshot(struct once__recovery *recovery, uint64_t offset, const char *what)
-{
-    return once__message(ONCE_ERR_DAMAGED, recovery->message,
-                         "%s, the snapshot of objects, is damaged at offset %" PRIu64
-                         ": %s; `once check` says more",
-                         ONCE__OBJECTS_NAME, offset, what ? what : "it cannot be read");
-}
-
 /* ---- The snapshot ---------------------------------------------------------------------------- */
 
-static int read_exactly(struct once__file *file, uint64_t offset, void *data, size_t size)
-{
-    size_t got;
-    int err = once__file_read(file, offset, data, size, &got);
-
-    return err == ONCE_OK && got < size ? ONCE_ERR_DAMAGED : err;
-}
-
 /* Room for as many as the end of the file says, if it says so. */
-static int expect_objects(struct once__recovery *recovery, struct once__file *file, uint64_t size)
+static int expect_objects(struct once__recovery *recovery, struct once__file *file)
 {
     uint8_t bytes[ONCE__SNAPSHOT_END_SIZE];
     struct once__snapshot_end end;
+    uint64_t size;
+    size_t got;
 
-    if (size < ONCE__SNAPSHOT_HEADER_SIZE + ONCE__SNAPSHOT_CHUNK_HEADER_SIZE + sizeof(bytes) ||
-        read_exactly(file, size - sizeof(bytes), bytes, sizeof(bytes)) != ONCE_OK)
+    if (once__file_size(file, &size) != ONCE_OK ||
+        size < ONCE__SNAPSHOT_HEADER_SIZE + ONCE__SNAPSHOT_CHUNK_HEADER_SIZE + sizeof(bytes) ||
+        once__file_read(file, size - sizeof(bytes), bytes, sizeof(bytes), &got) != ONCE_OK ||
+        got < sizeof(bytes))
         return ONCE_OK;
     once__snapshot_end_decode(bytes, &end);
     if (end.object_count > size / 4) /* no object is shorter */
@@ -55,88 +45,52 @@ static int expect_objects(struct once__recovery *recovery, struct once__file *fi
     return once__objects_expect(recovery->engine->objects.table, end.object_count);
 }
 
-static int load_chunks(struct once__recovery *recovery, struct once__file *file, uint64_t size,
-                       const struct once__snapshot_header *header,
-                       struct once__snapshot_end *ret_end)
+struct loading {
+    struct once__engine *engine;
+    struct once__snapshot_scan scan;
+    uint64_t offset; /* of the chunk at hand */
+};
+
+static int load_chunk(void *user, uint64_t offset, struct once_bytes edits)
 {
-    uint8_t head[ONCE__SNAPSHOT_CHUNK_HEADER_SIZE], *bytes = NULL;
-    uint64_t offset = ONCE__SNAPSHOT_HEADER_SIZE, number = 0;
-    struct once__snapshot_chunk chunk = {.is_end = false};
-    struct once_defect defect = {0, NULL};
-    size_t capacity = 0;
-    int err = ONCE_OK;
+    struct loading *loading = user;
 
-    while (err == ONCE_OK && !chunk.is_end) {
-        struct once_bytes content;
-
-        defect.what = "it ends too early";
-        err = read_exactly(file, offset, head, sizeof(head));
-        if (err == ONCE_OK)
-            err = once__snapshot_chunk_decode(head, &chunk, &defect);
-        if (err != ONCE_OK)
-            break;
-        if (chunk.size > capacity) {
-            uint8_t *grown = realloc(bytes, chunk.size);
-
-            if (!grown) {
-                err = ONCE_ERR_MEMORY;
-                break;
-            }
-            bytes = grown;
-            capacity = chunk.size;
-        }
-        err = read_exactly(file, offset + sizeof(head), bytes, chunk.size);
-        content = (struct once_bytes){bytes, chunk.size};
-        if (err == ONCE_OK && !once__snapshot_chunk_good(header, number, &chunk, content)) {
-            defect.what = "a chunk's check is wrong";
-            err = ONCE_ERR_DAMAGED;
-        }
-        if (err == ONCE_OK && chunk.is_end) {
-            once__snapshot_end_decode(bytes, ret_end);
-        } else if (err == ONCE_OK) {
-            defect.what = "an edit cannot be";
-            err = once__apply_edits(recovery->engine, content, false);
-        }
-        if (err == ONCE_OK) {
-            offset += sizeof(head) + chunk.size;
-            number++;
-        }
-    }
-    free(bytes);
-    if (err == ONCE_OK && (ret_end->chunk_count + 1 != number || offset != size)) {
-        defect.what = "its end does not fit";
-        err = ONCE_ERR_DAMAGED;
-    }
-    return err == ONCE_ERR_DAMAGED ? damaged_snapshot(recovery, offset, defect.what) : err;
+    loading->offset = offset;
+    return once__apply_edits(loading->engine, edits,
+                             (loading->scan.header.flags & ONCE__SNAPSHOT_REPAIRED) != 0);
 }
 
 static int load_file(struct once__recovery *recovery, struct once__file *file,
                      struct once__snapshot_header *ret_header, struct once__snapshot_end *ret_end)
 {
-    struct once__engine *engine = recovery->engine;
-    uint8_t head[ONCE__SNAPSHOT_HEADER_SIZE];
-    struct once_defect defect = {0, "it is too short"};
-    uint64_t size;
-    int err = once__file_size(file, &size);
+    struct loading loading = {.engine = recovery->engine};
+    struct once__snapshot_visitor visitor = {.chunk = load_chunk, .user = &loading};
+    int err = expect_objects(recovery, file);
 
     if (err == ONCE_OK)
-        err = read_exactly(file, 0, head, sizeof(head));
-    if (err == ONCE_OK)
-        err = once__snapshot_header_decode((struct once_bytes){head, sizeof(head)}, ret_header,
-                                           &defect);
-    if (err == ONCE_OK && memcmp(ret_header->store_id, engine->file.id, ONCE__STORE_ID_SIZE) != 0) {
-        defect = (struct once_defect){16, "it belongs to another store"};
-        err = ONCE_ERR_DAMAGED;
-    }
+        err = once__snapshot_scan(file, recovery->engine->file.id, &visitor, &loading.scan);
+    if (err == ONCE_OK && loading.scan.unreadable)
+        err = ONCE_ERR_IO;
     if (err == ONCE_ERR_DAMAGED)
-        return damaged_snapshot(recovery, defect.offset, defect.what);
-    if (err == ONCE_OK)
-        err = expect_objects(recovery, file, size);
-    if (err == ONCE_OK)
-        err = load_chunks(recovery, file, size, ret_header, ret_end);
-    if (err == ONCE_OK)
-        engine->objects.snapshot_size = size;
-    return err;
+        loading.scan.defect = (struct once_defect){.offset = (size_t)loading.offset,
+                                                   .what = "an edit in it cannot be"};
+    if (err == ONCE_ERR_DAMAGED || (err == ONCE_OK && loading.scan.damaged))
+        return once__message(ONCE_ERR_DAMAGED, recovery->message,
+                             "%s, the snapshot of objects, is damaged at offset %zu: %s; "
+                             "`once check` says more",
+                             ONCE__OBJECTS_NAME, loading.scan.defect.offset,
+                             loading.scan.defect.what);
+    if (err == ONCE_ERR_VERSION)
+        return once__message(err, recovery->message,
+                             "%s, the snapshot of objects, is of a format that this version does "
+                             "not know",
+                             ONCE__OBJECTS_NAME);
+    if (err != ONCE_OK)
+        return err;
+    *ret_header = loading.scan.header;
+    *ret_end = loading.scan.end;
+    recovery->engine->objects.snapshot_size = loading.scan.size;
+    return ONCE_OK;
 }
 
 /* Without a snapshot both outputs say that nothing is in it. */
@@ -177,11 +131,11 @@ static int replay_record(void *user, uint32_t offset, uint32_t size,
     if (rec->change == 0)
         return ONCE_OK;
     replay->bad_at = offset;
-    if (!follows && !engine->gaps) {
+    if (!follows && !replay->lenient) {
         replay->defect = "a change of objects before this record is missing";
         return ONCE_ERR_DAMAGED;
     }
-    err = once__apply_edits(engine, rec->edits, engine->gaps);
+    err = once__apply_edits(engine, rec->edits, replay->lenient);
     if (err != ONCE_OK) {
         replay->defect = "an edit of the record cannot be";
         return err;
@@ -239,6 +193,18 @@ static int replay_log(struct replay *replay, uint64_t from)
     return err;
 }
 
+/* Where something was given up changes may be missing, and only that segment says so: it is needed
+ * until a snapshot has what is left of the objects, as if it had a change. */
+static void keep_gaps(struct once__engine *engine)
+{
+    for (uint64_t sequence = engine->log.oldest; sequence <= engine->log.sequence; sequence++) {
+        struct once__segment *segment = engine->segments[once__segment_slot(engine, sequence)];
+
+        if (segment->summary && segment->summary->gaps && segment->changes == 0)
+            segment->changes = 1;
+    }
+}
+
 int once__recovery_objects(struct once__recovery *recovery)
 {
     struct once__engine *engine = recovery->engine;
@@ -257,8 +223,10 @@ int once__recovery_objects(struct once__recovery *recovery)
     if (err != ONCE_OK)
         return err;
     replay.last = header.change;
+    replay.lenient = engine->gaps || header.flags & ONCE__SNAPSHOT_REPAIRED;
+    keep_gaps(engine);
     err = replay_log(&replay, header.from);
-    if (err == ONCE_OK && replay.last < end.change && !engine->gaps)
+    if (err == ONCE_OK && replay.last < end.change && !replay.lenient)
         return once__message(ONCE_ERR_DAMAGED, recovery->message,
                              "the log ends at change %" PRIu64
                              " of objects, and the snapshot has change %" PRIu64

@@ -11,6 +11,7 @@
  *      its blocks are written in ascending order, each durable before the next. Until the last is
  *      there a new check finds what is left.
  *   4. A missing segment is written beside and gets its name when it is whole.
+ *   5. So is a snapshot of objects, after the old one was copied to objects.damaged.
  * Each step leaves a store that is as good as before, or better.
  */
 #include "engine/check.h"
@@ -23,6 +24,7 @@
 #include "base/assert.h"
 #include "engine/check_inner.h"
 #include "engine/inner.h"
+#include "engine/snapshot_scan.h"
 
 #define TEMPORARY_NAME "repair.new"
 
@@ -154,6 +156,7 @@ static int kept_name(const struct repair *repair, const char *name, char ret_nam
     return ONCE_ERR_FULL;
 }
 
+/* The file may be one for direct access: reads are of whole blocks. */
 static int copy_bytes(const struct repair *repair, struct once__file *from, struct once__file *to,
                       uint64_t size)
 {
@@ -176,20 +179,18 @@ static int copy_bytes(const struct repair *repair, struct once__file *from, stru
 }
 
 /* Keeps the file as it was found. */
-static int keep(const struct repair *repair, const struct once__check_segment *segment)
+static int keep_file(const struct repair *repair, const char *name, uint64_t size)
 {
     struct once__file *from = NULL, *to = NULL;
-    char name[ONCE__NAME_SIZE], kept[KEPT_NAME_SIZE];
-    int err;
+    char kept[KEPT_NAME_SIZE];
+    int err = kept_name(repair, name, kept);
 
-    once__segment_name(segment->slot, name);
-    err = kept_name(repair, name, kept);
     if (err == ONCE_OK)
-        err = once__check_open(repair->check, segment, ONCE__OPEN_DIRECT, &from);
+        err = repair->vfs->ops->open(repair->vfs, name, ONCE__OPEN_DIRECT, &from);
     if (err == ONCE_OK)
         err = open_temporary(repair, 0, &to);
     if (err == ONCE_OK)
-        err = copy_bytes(repair, from, to, segment->file_size);
+        err = copy_bytes(repair, from, to, size);
     if (err == ONCE_OK)
         err = once__file_sync(to);
     once__file_close(from);
@@ -199,6 +200,14 @@ static int keep(const struct repair *repair, const struct once__check_segment *s
     if (err == ONCE_OK)
         tell(repair, "%s: kept as it was in %s", name, kept);
     return err;
+}
+
+static int keep(const struct repair *repair, const struct once__check_segment *segment)
+{
+    char name[ONCE__NAME_SIZE];
+
+    once__segment_name(segment->slot, name);
+    return keep_file(repair, name, segment->file_size);
 }
 
 /* ---- Segments -------------------------------------------------------------------------------- */
@@ -304,6 +313,115 @@ static int make_spare(const struct repair *repair, const struct once__check_segm
     return err;
 }
 
+/* ---- The snapshot of objects ----------------------------------------------------------------- */
+
+struct rewriting {
+    struct once__file *file;
+    struct once__snapshot_header header;
+    struct once__snapshot_end end;
+    uint64_t size;
+};
+
+static int write_chunk(struct rewriting *rewriting, bool is_end, struct once_bytes bytes)
+{
+    uint8_t head[ONCE__SNAPSHOT_CHUNK_HEADER_SIZE];
+    int err;
+
+    once__snapshot_chunk_encode(&rewriting->header, rewriting->end.chunk_count, is_end, bytes,
+                                head);
+    err = once__file_write(rewriting->file, rewriting->size, head, sizeof(head));
+    if (err == ONCE_OK)
+        err = once__file_write(rewriting->file, rewriting->size + sizeof(head), bytes.data,
+                               bytes.size);
+    rewriting->size += sizeof(head) + bytes.size;
+    rewriting->end.chunk_count += is_end ? 0 : 1;
+    return err;
+}
+
+/* A chunk of the old snapshot is kept if all its edits can be read. */
+static int keep_chunk(void *user, uint64_t offset, struct once_bytes edits)
+{
+    size_t at = 0;
+
+    (void)offset;
+    while (at < edits.size) {
+        struct once_defect defect;
+        struct once__edit edit;
+        int err = once__edit_decode(edits, &at, &edit, &defect);
+
+        if (err != ONCE_OK)
+            return err == ONCE_ERR_DAMAGED ? ONCE_OK : err;
+    }
+    return write_chunk(user, false, edits);
+}
+
+static int keep_chunks(const struct repair *repair, struct rewriting *rewriting)
+{
+    struct once__snapshot_visitor visitor = {.chunk = keep_chunk, .user = rewriting};
+    struct once__snapshot_scan scan;
+    struct once__file *from = NULL;
+    int err;
+
+    if (!repair->check->has_snapshot)
+        return ONCE_OK;
+    err = repair->vfs->ops->open(repair->vfs, ONCE__OBJECTS_NAME, 0, &from);
+    if (err == ONCE_OK)
+        err = once__snapshot_scan(from, repair->check->file.id, &visitor, &scan);
+    once__file_close(from);
+    return err;
+}
+
+static int rewrite(const struct repair *repair, struct rewriting *rewriting)
+{
+    uint8_t head[ONCE__SNAPSHOT_HEADER_SIZE], end[ONCE__SNAPSHOT_END_SIZE];
+    int err = open_temporary(repair, 0, &rewriting->file);
+
+    if (err != ONCE_OK)
+        return err;
+    once__snapshot_header_encode(&rewriting->header, head);
+    err = once__file_write(rewriting->file, 0, head, sizeof(head));
+    rewriting->size = sizeof(head);
+    if (err == ONCE_OK)
+        err = keep_chunks(repair, rewriting);
+    if (err == ONCE_OK) {
+        once__snapshot_end_encode(&rewriting->end, end);
+        err = write_chunk(rewriting, true, (struct once_bytes){end, sizeof(end)});
+    }
+    if (err == ONCE_OK)
+        err = once__file_sync(rewriting->file);
+    once__file_close(rewriting->file);
+    return err;
+}
+
+/* Replayed from the oldest segment, it gets from the log what can be had. Changes go on behind all
+ * that is known to have been. */
+static int write_snapshot(const struct repair *repair)
+{
+    const struct once__check *check = repair->check;
+    struct rewriting rewriting = {
+        .header = {.from = check->summary.oldest > 0 ? check->summary.oldest : 1,
+                   .change = check->first_change > 0 ? check->first_change - 1
+                                                     : check->summary.last_change,
+                   .created_ms = check->summary.now_ms,
+                   .flags = ONCE__SNAPSHOT_REPAIRED},
+        .end = {.object_count = check->summary.objects, .change = check->summary.last_change}};
+    int err = ONCE_OK;
+
+    if (!check->new_snapshot)
+        return ONCE_OK;
+    memcpy(rewriting.header.store_id, check->file.id, ONCE__STORE_ID_SIZE);
+    if (check->has_snapshot)
+        err = keep_file(repair, ONCE__OBJECTS_NAME, check->snapshot.size);
+    if (err == ONCE_OK)
+        err = rewrite(repair, &rewriting);
+    if (err == ONCE_OK)
+        err = give_name(repair, ONCE__OBJECTS_NAME);
+    if (err == ONCE_OK)
+        tell(repair, "%s: written again with %" PRIu64 " of its chunks", ONCE__OBJECTS_NAME,
+             rewriting.end.chunk_count);
+    return err;
+}
+
 static int run(struct repair *repair)
 {
     const struct once__check *check = repair->check;
@@ -321,7 +439,7 @@ static int run(struct repair *repair)
         if (check->segments[i]->stray)
             err = make_spare(repair, check->segments[i]);
     }
-    return err;
+    return err == ONCE_OK ? write_snapshot(repair) : err;
 }
 
 int once__check_repair(struct once__check *check, void (*step)(void *user, const char *text),

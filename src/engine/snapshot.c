@@ -18,6 +18,12 @@
  * when the log since the last one is this much larger than the objects. */
 enum { CHUNK_SIZE = 1 << 16, SLACK_SEGMENTS = 4 };
 
+/* Smaller with small segments, so that tests see many. */
+static size_t chunk_size(const struct once__engine *engine)
+{
+    return engine->segment_size / 16 < CHUNK_SIZE ? engine->segment_size / 16 : CHUNK_SIZE;
+}
+
 bool once__snapshot_needs(const struct once__engine *engine, const struct once__segment *segment)
 {
     return segment->changes > 0 && segment->sequence >= engine->objects.from;
@@ -39,6 +45,7 @@ static bool due(struct once__engine *engine)
         if (engine->segments[once__segment_slot(engine, sequence)]->changes > 0)
             return true;
     }
+    objects->from = log->sequence; /* nothing before is needed */
     objects->wanted = false;
     return false;
 }
@@ -137,7 +144,7 @@ static int gather(struct once__engine *engine)
     struct once_buf *chunk = &snapshotting->chunk;
     int err = ONCE_OK;
 
-    while (err == ONCE_OK && chunk->size < CHUNK_SIZE &&
+    while (err == ONCE_OK && chunk->size < chunk_size(engine) &&
            snapshotting->index < snapshotting->count) {
         const struct once__object *object = once__objects_at(engine->objects.table,
                                                              snapshotting->index);
@@ -145,7 +152,8 @@ static int gather(struct once__engine *engine)
         if (ONCE__MUTANT(SNAPSHOT_SKIPS_OBJECT) && snapshotting->index == 1)
             snapshotting->part = UINT64_MAX;
         else
-            err = once__object_dump(object, &snapshotting->part, CHUNK_SIZE - chunk->size, chunk);
+            err = once__object_dump(object, &snapshotting->part, chunk_size(engine) - chunk->size,
+                                    chunk);
         if (snapshotting->part == UINT64_MAX) {
             snapshotting->index++;
             snapshotting->part = 0;

@@ -12,13 +12,13 @@
 
 #include "object/object.h"
 
-/* ---- heap.c: memory that is counted ----------------------------------------------------------- */
+/* ---- heap.c: memory that is counted ---------------------------------------------------------- */
 
 struct once__heap {
     uint64_t memory; /* bytes taken, with what the allocator needs for itself */
 };
 
-/* What is taken for so many bytes. Sizes that are taken alike can be used in place of each other. */
+/* What is taken for so many bytes: sizes with the same room can be used in place of each other. */
 size_t once__heap_room(size_t size);
 void *once__heap_take(struct once__heap *heap, size_t size); /* NULL: there is none */
 /* As realloc; NULL: what was there is still there. */
@@ -28,7 +28,7 @@ void once__heap_give(struct once__heap *heap, void *memory, size_t size); /* acc
 /* For tests: refuses memory where it returns true. */
 extern bool (*once__heap_deny)(size_t size);
 
-/* ---- items.c: events and messages by number --------------------------------------------------- */
+/* ---- items.c: events and messages by number -------------------------------------------------- */
 
 struct once__item {
     uint32_t payload_size;
@@ -79,7 +79,7 @@ static inline struct once__item_bytes once__item_read(const struct once__item *i
         .payload = {.data = item->bytes + item->word_size, .size = item->payload_size}};
 }
 
-/* ---- buckets.c: counts by name ---------------------------------------------------------------- */
+/* ---- buckets.c: counts by name --------------------------------------------------------------- */
 
 struct once__counted {
     uint64_t count;
@@ -103,7 +103,7 @@ ONCE_MUST_CHECK int once__buckets_set(struct once__buckets *buckets, struct once
                                       struct once_bytes bucket, uint64_t count);
 void once__buckets_release(struct once__buckets *buckets, struct once__heap *heap);
 
-/* ---- body.c: an object's one allocation ------------------------------------------------------- */
+/* ---- body.c: an object's one allocation ------------------------------------------------------ */
 
 struct once__object {
     uint8_t type;
@@ -150,7 +150,7 @@ void once__object_free(struct once__heap *heap, struct once__object *object); /*
 /* About the bytes of the edits that make it. */
 uint64_t once__object_encoded_size(const struct once__object *object);
 
-/* ---- change.c: what an edit does to its object ------------------------------------------------ */
+/* ---- change.c: what an edit does to its object ----------------------------------------------- */
 
 /* One of the edit's name and type that the edit was not put into yet. NULL: there is no memory. */
 struct once__object *once__object_made_by(struct once__heap *heap, const struct once__edit *edit);

@@ -4,8 +4,8 @@
  * old is either undone by those behind it in the log or does nothing, so a stretch of old ones put
  * again, in order, ends where it ended.
  *
- * Bounds of counts are the stage's business, sizes edit.c's. What an edit from disk could break here
- * is checked: gaps, states that no machine has, merges that fail.
+ * Bounds of counts are the stage's business, sizes edit.c's. What an edit from disk could break
+ * here is checked: gaps, states that no machine has, merges that fail.
  */
 #include "object/body.h"
 

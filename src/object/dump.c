@@ -3,9 +3,9 @@
  * An object as edits that make it, in slices. Between the slices the object may change: whatever
  * changes is in the log behind the place where the dump began, and putting that on top mends it.
  *
- * A part is where to go on. LOG: how many events are there already. OUTBOX: 0 for how many there ever
- * were, then 1 + the last message's number. BUCKETS: the index of the next; one that comes before it
- * shifts the others up, so that one is dumped twice and none is left out.
+ * A part is where to go on. LOG: how many events are there already. OUTBOX: 0 for how many there
+ * ever were, then 1 + the last message's number. BUCKETS: the index of the next; one that comes
+ * before it shifts the others up, so that one is dumped twice and none is left out.
  */
 #include "object/body.h"
 

@@ -2,9 +2,10 @@
  *
  * Events and messages by number: chunks of 64 neighbouring numbers, in an array sorted by number.
  *
- * Always: a chunk has at least one item; chunks are strictly increasing by base; a chunk's items are
- * dense, in the order of their numbers, and its bits say which those are. Items come at the end and
- * go at the beginning nearly always, so both are cheap there; in the middle the array is shifted.
+ * Always: a chunk has at least one item; chunks are strictly increasing by base; a chunk's items
+ * are dense, in the order of their numbers, and its bits say which those are. Items come at the end
+ * and go at the beginning nearly always, so both are cheap there; in the middle the array is
+ * shifted.
  */
 #include "object/body.h"
 

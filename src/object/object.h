@@ -5,10 +5,10 @@
  *     deed (what is asked) → stage.h decides, on the table as it is → edits (what it comes to)
  *     edits → the log, durable → once__objects_put, here, and after a restart again
  *
- * An edit says what the object is afterwards, or what came to it; putting one twice, or a stretch of
- * old ones again in order, ends in the same objects. So an object can be written to a snapshot at any
- * moment while others change: a snapshot is a file of edits, and the log from where the snapshot began,
- * put on top of it, mends the rest.
+ * An edit says what the object is afterwards, or what came to it; putting one twice, or a stretch
+ * of old ones again in order, ends in the same objects. So an object can be written to a snapshot
+ * at any moment while others change: a snapshot is a file of edits, and the log from where the
+ * snapshot began, put on top of it, mends the rest.
  *
  * Nothing here does I/O, knows the time, or locks: the engine's lock guards the table. Objects are
  * never removed, so an object's index (its place in the order of first use) is stable.
@@ -20,7 +20,8 @@
 
 #include "core/effect.h"
 
-/* Numbers are written to disk: append, never renumber. Up to 31: merge a state of that lattice type. */
+/* Numbers are written to disk: append, never renumber. Up to 31: merge a state of that lattice
+ * type. */
 enum once__edit_kind {
     ONCE__EDIT_COUNTER = 32,
     ONCE__EDIT_REGISTER = 33,
@@ -82,7 +83,7 @@ struct once__edit {
     } to;
 };
 
-/* ---- edit.c: the bytes of an edit, in the log and in a snapshot (docs/format/objects.md) ------- */
+/* ---- edit.c: the bytes of an edit, in the log and in a snapshot (docs/format/objects.md) ----- */
 
 /* Appends. ONCE_ERR_FULL, ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__edit_encode(const struct once__edit *edit, struct once_buf *out);
@@ -93,7 +94,7 @@ ONCE_MUST_CHECK int once__edit_encode(const struct once__edit *edit, struct once
 ONCE_MUST_CHECK int once__edit_decode(struct once_bytes bytes, size_t *offset,
                                       struct once__edit *ret_edit, struct once_defect *ret_defect);
 
-/* ---- table.c and its helpers ------------------------------------------------------------------ */
+/* ---- table.c and its helpers ----------------------------------------------------------------- */
 
 struct once__objects;
 struct once__object; /* opaque */
@@ -103,11 +104,13 @@ struct once__object; /* opaque */
 enum { ONCE__OBJECT_SECRET_SIZE = 192 };
 ONCE_MUST_CHECK int once__objects_new(const uint8_t *hash_secret, struct once__objects **ret);
 void once__objects_free(struct once__objects *objects); /* accepts NULL */
-/* Room for so many, so that it need not grow meanwhile. */
+/* Room for so many in all, so that it need not grow meanwhile: memory that is used at once, so a
+ * number from disk is judged before. ONCE_ERR_FULL: more than ONCE_OBJECTS_MAX. ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__objects_expect(struct once__objects *objects, uint64_t count);
 
 /* Makes the edit true; the object is made if it is not there. ONCE_ERR_DAMAGED: the object is of
- * another type, or the edit leaves a gap in an event log, or moves a machine that is not declared: our
+ * another type, or the edit leaves a gap in an event log, moves a machine that is not declared or
+ * has no such state, declares it differently, or merges to more than ONCE_MERGEABLE_SIZE_MAX: our
  * own mistake while running, damage when it comes from disk. ONCE_ERR_MEMORY. On failure nothing
  * changed. */
 ONCE_MUST_CHECK int once__objects_put(struct once__objects *objects, const struct once__edit *edit);
@@ -148,12 +151,13 @@ bool once__object_message_after(const struct once__object *object, uint64_t numb
 bool once__object_has_message(const struct once__object *object, uint64_t number);
 
 /* Appends edits that make the object, from part *part on (0 at the beginning), until about size_max
- * bytes were appended; large logs and outboxes take many calls. *part is UINT64_MAX when all is
- * there. The object may change between the calls. */
+ * bytes were appended; each call gets further, and large logs, outboxes and buckets take many.
+ * *part is UINT64_MAX when all is there. The object may change between the calls. ONCE_ERR_FULL,
+ * ONCE_ERR_MEMORY: nothing was appended. */
 ONCE_MUST_CHECK int once__object_dump(const struct once__object *object, uint64_t *part,
                                       size_t size_max, struct once_buf *out);
 
-/* ---- machine.c: declarations ------------------------------------------------------------------ */
+/* ---- machine.c: declarations ----------------------------------------------------------------- */
 
 /* A declaration read: the pure machine of effect.h, and the states' names in order. Borrowed. */
 struct once__declaration {
@@ -168,12 +172,12 @@ ONCE_MUST_CHECK int once__declaration_read(struct once_bytes declared,
 uint32_t once__declaration_state(const struct once__declaration *declaration,
                                  struct once_bytes name);
 
-/* ---- view.c: an object as JSON ---------------------------------------------------------------- */
+/* ---- view.c: an object as JSON --------------------------------------------------------------- */
 
 /* Appends what struct once_object's json says. ONCE_ERR_FULL, ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__object_view(const struct once__object *object, struct once_buf *out);
 
-/* ---- recent.c: the newest deltas of mergeable objects, bounded -------------------------------- */
+/* ---- recent.c: the newest deltas of mergeable objects, bounded ------------------------------- */
 
 struct once__recent;
 ONCE_MUST_CHECK int once__recent_new(struct once__recent **ret);
@@ -192,7 +196,7 @@ ONCE_MUST_CHECK int once__recent_walk(const struct once__recent *recent, uint64_
                                       int (*each)(void *user, const struct once__edit *edit),
                                       void *user);
 
-/* ---- feed.c: messages between replicas -------------------------------------------------------- */
+/* ---- feed.c: messages between replicas ------------------------------------------------------- */
 
 /* Appends to out the delta of one object since a version, or its state: once_object_delta. */
 ONCE_MUST_CHECK int once__feed_delta(const struct once__objects *objects,

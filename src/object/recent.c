@@ -180,13 +180,13 @@ void once__recent_note(struct once__recent *recent, const struct once__edit *edi
 
     ONCE_ASSERT(once_object_mergeable(once__edit_type(edit->kind)));
     ONCE_ASSERT(name.size <= ONCE_OBJECT_NAME_SIZE_MAX && delta.size <= ONCE_LATTICE_SIZE_MAX);
-    ONCE_ASSERT(version >= recent->newest);
-    recent->newest = version;
     size = (size + NOTE_ALIGN - 1) / NOTE_ALIGN * NOTE_ALIGN;
-    if (!make_room(recent, size)) {
-        once__recent_start(recent, version);
+    if (version < recent->newest || !make_room(recent, size)) {
+        /* Recovery reads a snapshot, in whatever order its objects changed; or it does not fit. */
+        once__recent_start(recent, version > recent->newest ? version : recent->newest);
         return;
     }
+    recent->newest = version;
     note = (struct note){.version = version,
                          .size = (uint32_t)size,
                          .size_before = (uint32_t)recent->last_size,

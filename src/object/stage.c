@@ -50,7 +50,9 @@ int once__stage_new(struct once__stage **ret_stage)
         once_buf_init(&stage->pile[i], MERGE_ROOM);
     once_buf_init(&stage->one, MERGE_ROOM);
     once_buf_init(&stage->two, MERGE_ROOM);
+    once_buf_init(&stage->three, MERGE_ROOM);
     once_buf_init(&stage->scratch, MERGE_ROOM);
+    once_buf_init(&stage->members, MERGE_ROOM);
     once_buf_init(&stage->declared, (size_t)ONCE_EFFECTS_SIZE_MAX * 2);
     once_buf_init(&stage->edits, ONCE_EDITS_SIZE_MAX);
     once_buf_init(&stage->result, RESULT_ROOM);
@@ -70,7 +72,9 @@ void once__stage_free(struct once__stage *stage)
         once_buf_release(&stage->pile[i]);
     once_buf_release(&stage->one);
     once_buf_release(&stage->two);
+    once_buf_release(&stage->three);
     once_buf_release(&stage->scratch);
+    once_buf_release(&stage->members);
     once_buf_release(&stage->declared);
     once_buf_release(&stage->edits);
     once_buf_release(&stage->result);
@@ -108,7 +112,7 @@ int once__stage_word(struct once__stage *stage, struct once_bytes word)
     return once__results_word(&stage->result, word);
 }
 
-/* ---- Type and key ------------------------------------------------------------------------------ */
+/* ---- Type and key ---------------------------------------------------------------------------- */
 
 #define IS(what) "this name is " what "; an object's type is fixed by its first use"
 
@@ -183,7 +187,7 @@ int once__stage_key_check(struct once__stage *stage, enum once__effect_id effect
     return once__stage_fail(stage, ONCE_ERR_KEY_NEEDED, key_text(stage->deed->kind));
 }
 
-/* ---- Slots ------------------------------------------------------------------------------------- */
+/* ---- Slots ----------------------------------------------------------------------------------- */
 
 static void slot_load_small(struct once__slot *slot)
 {
@@ -298,6 +302,8 @@ int once__stage_change(struct once__stage *stage, struct once__slot *slot, uint6
                                     "the store holds as many objects as one may");
         growth_size += OBJECT_OVERHEAD_SIZE + slot->name.size;
     }
+    if (!slot->changed)
+        stage->changed[stage->changed_count++] = slot;
     slot->changed = true;
     if (growth_size == 0)
         return ONCE_OK; /* what does not grow goes on when memory is full */
@@ -309,7 +315,7 @@ int once__stage_change(struct once__stage *stage, struct once__slot *slot, uint6
     return ONCE_OK;
 }
 
-/* ---- The run ------------------------------------------------------------------------------------ */
+/* ---- The run --------------------------------------------------------------------------------- */
 
 static const char *word_name(enum once__effect_word word)
 {
@@ -330,8 +336,8 @@ static int step(struct once__stage *stage)
         [ONCE__DEED_MIN] = once__stage_extreme,     [ONCE__DEED_FLAG] = once__stage_flag,
         [ONCE__DEED_UNION] = once__stage_union,     [ONCE__DEED_CLOCK] = once__stage_clock,
         [ONCE__DEED_LWW] = once__stage_lww,         [ONCE__DEED_GADD] = once__stage_gadd,
-        [ONCE__DEED_PNADD] = once__stage_pnadd,     [ONCE__DEED_INSERT] = once__stage_insert,
-        [ONCE__DEED_REMOVE] = once__stage_remove,   [ONCE__DEED_SET] = once__stage_set,
+        [ONCE__DEED_PNADD] = once__stage_pnadd,     [ONCE__DEED_INSERT] = once__stage_awset,
+        [ONCE__DEED_REMOVE] = once__stage_awset,    [ONCE__DEED_SET] = once__stage_set,
         [ONCE__DEED_DELETE] = once__stage_delete,   [ONCE__DEED_MACHINE] = once__stage_machine,
         [ONCE__DEED_MOVE] = once__stage_move,       [ONCE__DEED_APPEND] = once__stage_append,
         [ONCE__DEED_GRANT] = once__stage_grant,     [ONCE__DEED_GUARD] = once__stage_guard,
@@ -351,6 +357,7 @@ static void start(struct once__stage *stage, const struct once__stage_input *inp
     stage->input = input;
     stage->deed = NULL;
     stage->slot_count = 0;
+    stage->changed_count = 0;
     stage->item_count = 0;
     stage->bucket_count = 0;
     stage->sent_count = 0;

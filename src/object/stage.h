@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What deeds come to. A stage takes deeds one after the other, each on the objects as the deeds
- * before it would leave them, and changes nothing: in the end it has the edits, and a result for each
- * deed; or the first rejection, and no edits.
+ * before it would leave them, and changes nothing: in the end it has the edits, and a result for
+ * each deed; or the first rejection, and no edits.
  *
  * The decisions are the pure steps of core/effect.h and the mutators of <once/lattice.h>.
  */
@@ -36,8 +36,10 @@ struct once__staged {
 };
 
 /* Errors: ONCE_ERR_OBJECT_TYPE, ONCE_ERR_KEY_NEEDED, ONCE_ERR_FULL (a bound of limits.h),
- * ONCE_ERR_MEMORY; *ret_effect is then the number of the deed, from 1 (0: none of them), and
- * ret_what static text, e.g. "this name is a counter; an object's type is fixed by its first use". */
+ * ONCE_ERR_MEMORY; ONCE_ERR_DAMAGED and ONCE_ERR_INVALID for a MERGE of what is no state, and for
+ * words that once__deed_read would not have let pass. *ret_effect is then the number of the deed,
+ * from 1 (0: none of them), and ret_what static text, e.g. "this name is a counter; an object's
+ * type is fixed by its first use". */
 ONCE_MUST_CHECK int once__stage_run(struct once__stage *stage,
                                     const struct once__stage_input *input,
                                     struct once__staged *ret_staged, uint32_t *ret_effect,

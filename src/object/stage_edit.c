@@ -2,7 +2,8 @@
  *
  * What a run came to, as edits: one for each small object that is not what it was, one delta for
  * each mergeable, one for each event, message, message sent and bucket. Messages stand before the
- * SENT of their outbox, because one apply may emit a message and take it out again.
+ * SENT of their outbox, because one apply may emit a message and take it out again. Objects come in
+ * the order in which they were first changed, as if the deeds had been put one by one.
  */
 #include "object/stage_inner.h"
 
@@ -160,9 +161,7 @@ int once__stage_encode(struct once__stage *stage)
     int err = ONCE_OK;
 
     ONCE_ASSERT(stage->edits.size == 0);
-    for (size_t i = 0; err == ONCE_OK && i < stage->slot_count; i++) {
-        if (stage->slots[i].changed)
-            err = encode_slot(stage, &stage->slots[i]);
-    }
+    for (size_t i = 0; err == ONCE_OK && i < stage->changed_count; i++)
+        err = encode_slot(stage, stage->changed[i]);
     return err;
 }

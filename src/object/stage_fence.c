@@ -69,7 +69,7 @@ int once__stage_guard(struct once__stage *stage)
     return err == ONCE_OK ? once__stage_number(stage, (int64_t)fence->seen) : err;
 }
 
-/* ---- Leases ------------------------------------------------------------------------------------- */
+/* ---- Leases ---------------------------------------------------------------------------------- */
 
 int once__stage_lease(struct once__stage *stage)
 {
@@ -170,7 +170,7 @@ int once__stage_hold(struct once__stage *stage)
     return once__stage_number(stage, (int64_t)deed->number);
 }
 
-/* ---- Sequences ---------------------------------------------------------------------------------- */
+/* ---- Sequences ------------------------------------------------------------------------------- */
 
 int once__stage_seq(struct once__stage *stage)
 {

@@ -93,6 +93,8 @@ struct once__stage {
     /* Each deed adds at most one to each of these. */
     struct once__slot slots[ONCE_EFFECTS_MAX];
     size_t slot_count;
+    struct once__slot *changed[ONCE_EFFECTS_MAX]; /* in the order in which they first did */
+    size_t changed_count;
     struct once__stage_item items[ONCE_EFFECTS_MAX];
     size_t item_count;
     struct once__stage_bucket buckets[ONCE_EFFECTS_MAX];
@@ -106,7 +108,7 @@ struct once__stage {
     uint64_t *sent; /* the numbers of all sents */
     size_t sent_size, sent_capacity;
     struct once_buf declared; /* texts of machines declared in this run */
-    struct once_buf one, two, scratch;
+    struct once_buf one, two, three, scratch, members;
     struct once_buf pile[ONCE__PILE_LEVELS];
 
     struct once_buf edits;
@@ -117,7 +119,7 @@ struct once__stage {
     char reason[ONCE_REASON_SIZE_MAX];
 };
 
-/* ---- stage.c ---------------------------------------------------------------------------------- */
+/* ---- stage.c --------------------------------------------------------------------------------- */
 
 /* For the text of reasons: "%.*s". */
 #define ONCE__STAGE_TEXT(bytes) (int)(bytes).size, (const char *)(bytes).data
@@ -151,7 +153,7 @@ static inline bool once__slot_exists(const struct once__slot *slot)
 ONCE_MUST_CHECK int once__stage_change(struct once__stage *stage, struct once__slot *slot,
                                        uint64_t growth_size);
 
-/* ---- The families: each step is of one deed ---------------------------------------------------- */
+/* ---- The families: each step is of one deed -------------------------------------------------- */
 
 /* stage_register.c */
 ONCE_MUST_CHECK int once__stage_add(struct once__stage *stage);
@@ -197,8 +199,7 @@ static inline void once__stage_swap(struct once_buf *a, struct once_buf *b)
 
 /* stage_set.c */
 ONCE_MUST_CHECK int once__stage_union(struct once__stage *stage);
-ONCE_MUST_CHECK int once__stage_insert(struct once__stage *stage);
-ONCE_MUST_CHECK int once__stage_remove(struct once__stage *stage);
+ONCE_MUST_CHECK int once__stage_awset(struct once__stage *stage); /* INSERT, REMOVE */
 
 /* stage_log.c */
 ONCE_MUST_CHECK int once__stage_append(struct once__stage *stage);

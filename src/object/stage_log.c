@@ -29,7 +29,7 @@ static void add_item(struct once__stage *stage, const struct once__slot *slot, u
         .slot = slot, .number = number, .deed = stage->deed};
 }
 
-/* ---- Event logs --------------------------------------------------------------------------------- */
+/* ---- Event logs ------------------------------------------------------------------------------ */
 
 /* The id of an event, from the table or from this run. The number must be one of the log's. */
 static struct once_bytes event_id(const struct once__stage *stage, const struct once__slot *slot,
@@ -42,7 +42,7 @@ static struct once_bytes event_id(const struct once__stage *stage, const struct 
         if (stage->items[i].slot == slot && stage->items[i].number == number)
             return stage->items[i].deed->node;
     }
-    ONCE_ASSERT(!"an event that is neither in the table nor in the run");
+    ONCE_ASSERT(false); /* neither in the table nor in the run */
     return (struct once_bytes){0};
 }
 
@@ -87,7 +87,7 @@ int once__stage_append(struct once__stage *stage)
     return once__stage_number(stage, (int64_t)*version);
 }
 
-/* ---- Outboxes ----------------------------------------------------------------------------------- */
+/* ---- Outboxes -------------------------------------------------------------------------------- */
 
 int once__stage_emit(struct once__stage *stage)
 {
@@ -215,7 +215,7 @@ int once__stage_sent(struct once__stage *stage)
     return err == ONCE_OK ? once__stage_number(stage, (int64_t)count) : err;
 }
 
-/* ---- Counts by bucket --------------------------------------------------------------------------- */
+/* ---- Counts by bucket ------------------------------------------------------------------------ */
 
 static struct once__stage_bucket *bucket_of(struct once__stage *stage,
                                             const struct once__slot *slot)

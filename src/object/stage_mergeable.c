@@ -87,7 +87,9 @@ void once__stage_mergeable_end(struct once__stage *stage)
         return;
     give_back(&stage->one);
     give_back(&stage->two);
+    give_back(&stage->three);
     give_back(&stage->scratch);
+    give_back(&stage->members);
     for (size_t i = 0; i < ONCE__PILE_LEVELS; i++)
         give_back(&stage->pile[i]);
 }
@@ -160,7 +162,7 @@ static int finish(struct once__stage *stage, struct once__slot *slot, int64_t nu
     return err == ONCE_OK ? once__stage_number(stage, number) : err;
 }
 
-/* ---- Numbers, flags, clocks, counters ------------------------------------------------------------ */
+/* ---- Numbers, flags, clocks, counters -------------------------------------------------------- */
 
 int once__stage_extreme(struct once__stage *stage)
 {

@@ -1,74 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Steps on sets: UNION on a grow-only set, INSERT and REMOVE on an add-wins set. Each takes many
- * members; the state is walked a fixed number of times for all of them together, except that an
- * add-wins set is walked once more for each member that it has already.
+ * members, and the state is walked a fixed number of times for all of them together.
  */
 #include "object/stage_inner.h"
 
 #include "base/assert.h"
 #include "base/bytes.h"
 
-struct news {
-    uint64_t count; /* different members */
-    uint64_t new_count;
+/* A walk over the different members of the deed, beside the set that they may be in: both are
+ * sorted alike, so one pass tells which are there. */
+struct walk {
+    struct once_bytes state;
+    const uint8_t *first; /* where the size of the set's first member is */
+    struct once_lattice_iter asked;
+    struct once_lattice_iter there;
+    struct once_lattice_entry next; /* of the set: the first that was not passed yet */
+    int more;
 };
 
-/* How many of the deed's members are not in the set: one walk over both, which are sorted alike.
- * stage->two has the members then, as a grow-only set. */
-static int count_members(struct once__stage *stage, struct once_bytes state, struct news *ret_news)
+/* The size stands before the bytes. */
+static const uint8_t *entry_start(const struct once_lattice_entry *entry)
+{
+    return entry->key.data - sizeof(uint32_t);
+}
+
+/* stage->members has the deed's members then, as a grow-only set. */
+static int walk_start(struct once__stage *stage, struct once_bytes state, struct walk *walk)
 {
     const struct once__deed *deed = stage->deed;
-    struct once_lattice_iter there, asked;
-    struct once_lattice_entry has = {0}, wants;
-    struct news news = {0};
-    int err, more;
+    int err;
 
-    once_buf_clear(&stage->two);
-    err = once_gset_add_all(deed->members, deed->member_count, &stage->two);
+    once_buf_clear(&stage->members);
+    err = once_gset_add_all(deed->members, deed->member_count, &stage->members);
     if (err == ONCE_OK)
-        err = once_lattice_iter_init(&there, state);
+        err = once_lattice_iter_init(&walk->asked, once_buf_bytes(&stage->members));
     if (err == ONCE_OK)
-        err = once_lattice_iter_init(&asked, once_buf_bytes(&stage->two));
+        err = once_lattice_iter_init(&walk->there, state);
     if (err != ONCE_OK)
         return err;
+    walk->more = once_lattice_iter_next(&walk->there, &walk->next);
+    walk->state = state;
+    walk->first = walk->more == 1 ? entry_start(&walk->next) : NULL;
+    return walk->more < 0 ? walk->more : ONCE_OK;
+}
 
-    more = once_lattice_iter_next(&there, &has);
-    while ((err = once_lattice_iter_next(&asked, &wants)) == 1) {
-        int order = 1;
+/* 1: one more member; 0: there was none; negative: an error. */
+static int walk_next(struct walk *walk, struct once_bytes *ret_member, bool *ret_there)
+{
+    struct once_lattice_entry wanted;
+    int more = once_lattice_iter_next(&walk->asked, &wanted), order = 1;
 
-        while (more == 1 && (order = once__bytes_compare(has.key, wants.key)) < 0)
-            more = once_lattice_iter_next(&there, &has);
-        if (more < 0)
-            return more;
-        news.count++;
-        if (more == 0 || order > 0)
-            news.new_count++;
-    }
-    if (err < 0)
-        return err;
-    *ret_news = news;
-    return ONCE_OK;
+    if (more != 1)
+        return more;
+    while (walk->more == 1 && (order = once__bytes_compare(walk->next.key, wanted.key)) < 0)
+        walk->more = once_lattice_iter_next(&walk->there, &walk->next);
+    if (walk->more < 0)
+        return walk->more;
+    *ret_member = wanted.key;
+    *ret_there = walk->more == 1 && order == 0;
+    return 1;
 }
 
 int once__stage_union(struct once__stage *stage)
 {
     enum once_order order;
+    struct once_bytes member;
     struct once__slot *slot;
-    struct news news;
+    struct walk walk;
+    int64_t new_count = 0;
+    bool there;
     int err = once__stage_open(stage, ONCE_OBJECT_GSET, &slot);
 
     if (err != ONCE_OK)
         return err;
-    err = count_members(stage, slot->now.merge.state, &news);
+    err = walk_start(stage, slot->now.merge.state, &walk);
+    while (err == ONCE_OK && (err = walk_next(&walk, &member, &there)) == 1) {
+        new_count += !there;
+        err = ONCE_OK;
+    }
     if (err != ONCE_OK)
         return once__stage_lattice_error(stage, err);
-    if (news.new_count > 0)
-        err = once__stage_take(stage, slot, once_buf_bytes(&stage->two), &order);
-    return err == ONCE_OK ? once__stage_number(stage, (int64_t)news.new_count) : err;
+    if (new_count > 0)
+        err = once__stage_take(stage, slot, once_buf_bytes(&stage->members), &order);
+    return err == ONCE_OK ? once__stage_number(stage, new_count) : err;
 }
 
-/* ---- Piles: many deltas into one, merged in pairs, and those in pairs again --------------------- */
+/* ---- Piles: many deltas into one, merged in pairs, and those in pairs again ------------------ */
 
 static void pile_start(struct once__stage *stage)
 {
@@ -112,96 +130,113 @@ static int pile_take(struct once__stage *stage)
     return err;
 }
 
-/* ---- The add-wins set ---------------------------------------------------------------------------- */
+/* ---- The add-wins set ------------------------------------------------------------------------ */
 
-/* Pushes what removes the member, if it is there: the dots that a new add, or nothing, replaces. */
-static int push_remove(struct once__stage *stage, struct once_bytes state, struct once_bytes member)
+/* The state without all members but the one that the walk stands at, in stage->two: what removes
+ * the member is the same, and is found without going through the others. By docs/format/lattice.md:
+ * the header and the context, a count, and one entry. */
+static int make_single(struct once__stage *stage, const struct walk *walk)
 {
-    bool contains;
-    int err = once_awset_contains(state, member, &contains);
+    static const uint8_t count_one[sizeof(uint32_t)] = {1};
+    struct once_lattice_iter rest = walk->there;
+    const uint8_t *start = entry_start(&walk->next);
+    const uint8_t *end = walk->state.data + walk->state.size;
+    struct once_lattice_entry behind;
+    int err = once_lattice_iter_next(&rest, &behind);
 
-    if (err != ONCE_OK || !contains)
+    if (err < 0)
         return err;
+    if (err == 1)
+        end = entry_start(&behind);
+    ONCE_ASSERT(walk->first >= walk->state.data + sizeof count_one && start < end);
     once_buf_clear(&stage->two);
-    err = once_awset_remove(state, member, &stage->two);
-    return err == ONCE_OK ? pile_push(stage, &stage->two) : err;
+    err = once_buf_append(&stage->two, walk->state.data,
+                          (size_t)(walk->first - walk->state.data) - sizeof count_one);
+    if (err == ONCE_OK)
+        err = once_buf_append(&stage->two, count_one, sizeof count_one);
+    return err == ONCE_OK ? once_buf_append(&stage->two, start, (size_t)(end - start)) : err;
 }
 
-/* The first add is made from the state; each further one from the one before it, which has the
- * node's newest dot, and so costs nothing in the size of the set. Such an add does not know the
- * dots that its member has in the state: a remove beside it replaces them, or a member that is
- * inserted again and again would gather dots. */
-static int make_inserts(struct once__stage *stage, struct once_bytes state)
+/* Pushes what removes the member that the walk stands at: the dots that a new add, or nothing,
+ * replaces. */
+static int push_remove(struct once__stage *stage, const struct walk *walk)
 {
-    const struct once__deed *deed = stage->deed;
-    struct once_write write = {.node = deed->node};
+    int err = make_single(stage, walk);
+
+    if (err != ONCE_OK)
+        return err;
+    once_buf_clear(&stage->three);
+    err = once_awset_remove(once_buf_bytes(&stage->two), walk->next.key, &stage->three);
+    return err == ONCE_OK ? pile_push(stage, &stage->three) : err;
+}
+
+/* Pushes an add, made from the one before it (or from the state), which has the node's newest dot;
+ * stage->one is the newest. */
+static int push_add(struct once__stage *stage, struct once_bytes state, struct once_bytes member)
+{
+    struct once_write write = {.node = stage->deed->node, .value = member};
+    struct once_bytes from = stage->one.size > 0 ? once_buf_bytes(&stage->one) : state;
     int err;
 
-    pile_start(stage);
-    write.value = deed->members[0];
-    err = once_awset_add(state, &write, &stage->one);
-    for (size_t i = 1; err == ONCE_OK && i < deed->member_count; i++) {
-        write.value = deed->members[i];
-        err = push_remove(stage, state, write.value);
-        if (err != ONCE_OK)
-            break;
-        once_buf_clear(&stage->two);
-        err = once_awset_add(once_buf_bytes(&stage->one), &write, &stage->two);
-        if (err == ONCE_OK)
-            err = pile_push(stage, &stage->one);
-        once__stage_swap(&stage->one, &stage->two);
-    }
-    if (err == ONCE_OK)
+    once_buf_clear(&stage->two);
+    err = once_awset_add(from, &write, &stage->two);
+    if (err == ONCE_OK && stage->one.size > 0)
         err = pile_push(stage, &stage->one);
-    return err == ONCE_OK ? pile_take(stage) : err;
+    once_buf_clear(&stage->one);
+    once__stage_swap(&stage->one, &stage->two);
+    return err;
 }
 
-int once__stage_insert(struct once__stage *stage)
+/* The delta of INSERT, or of REMOVE, in stage->one; *ret_there is how many members were there, of
+ * *ret_count. An add that is made from another add costs nothing in the size of the set, but does
+ * not know the dots that its member has there: a remove beside it replaces them, or a member that
+ * is inserted again and again would gather dots. */
+static int make_delta(struct once__stage *stage, struct once_bytes state, int64_t *ret_count,
+                      int64_t *ret_there)
 {
-    enum once_order order;
-    struct once__slot *slot;
-    struct news news;
-    int err = once__stage_open(stage, ONCE_OBJECT_AWSET, &slot);
-
-    if (err != ONCE_OK)
-        return err;
-    ONCE_ASSERT(stage->deed->member_count > 0);
-    err = count_members(stage, slot->now.merge.state, &news);
-    if (err == ONCE_OK)
-        err = make_inserts(stage, slot->now.merge.state);
-    if (err != ONCE_OK)
-        return once__stage_lattice_error(stage, err);
-    err = once__stage_take(stage, slot, once_buf_bytes(&stage->one), &order);
-    return err == ONCE_OK ? once__stage_number(stage, (int64_t)news.new_count) : err;
-}
-
-static int make_removes(struct once__stage *stage, struct once_bytes state)
-{
-    const struct once__deed *deed = stage->deed;
-    int err = ONCE_OK;
+    bool insert = stage->deed->kind == ONCE__DEED_INSERT;
+    int64_t count = 0, there_count = 0;
+    struct once_bytes member;
+    struct walk walk;
+    bool there;
+    int err = walk_start(stage, state, &walk);
 
     pile_start(stage);
-    for (size_t i = 0; err == ONCE_OK && i < deed->member_count; i++)
-        err = push_remove(stage, state, deed->members[i]);
-    return err == ONCE_OK ? pile_take(stage) : err;
+    while (err == ONCE_OK && (err = walk_next(&walk, &member, &there)) == 1) {
+        count++;
+        there_count += there;
+        err = there ? push_remove(stage, &walk) : ONCE_OK;
+        if (err == ONCE_OK && insert)
+            err = push_add(stage, state, member);
+    }
+    if (err == ONCE_OK && stage->one.size > 0)
+        err = pile_push(stage, &stage->one);
+    if (err == ONCE_OK)
+        err = pile_take(stage);
+    if (err != ONCE_OK)
+        return err;
+    *ret_count = count;
+    *ret_there = there_count;
+    return ONCE_OK;
 }
 
-int once__stage_remove(struct once__stage *stage)
+/* INSERT tells how many were not there, REMOVE how many were. */
+int once__stage_awset(struct once__stage *stage)
 {
     enum once_order order;
     struct once__slot *slot;
-    struct news news;
+    int64_t count, there_count;
     int err = once__stage_open(stage, ONCE_OBJECT_AWSET, &slot);
 
     if (err != ONCE_OK)
         return err;
-    err = count_members(stage, slot->now.merge.state, &news);
-    if (err == ONCE_OK && news.count == news.new_count)
-        return once__stage_number(stage, 0);
-    if (err == ONCE_OK)
-        err = make_removes(stage, slot->now.merge.state);
+    err = make_delta(stage, slot->now.merge.state, &count, &there_count);
     if (err != ONCE_OK)
         return once__stage_lattice_error(stage, err);
-    err = once__stage_take(stage, slot, once_buf_bytes(&stage->one), &order);
-    return err == ONCE_OK ? once__stage_number(stage, (int64_t)(news.count - news.new_count)) : err;
+    if (stage->one.size > 0)
+        err = once__stage_take(stage, slot, once_buf_bytes(&stage->one), &order);
+    if (err != ONCE_OK)
+        return err;
+    return once__stage_number(stage, stage->deed->kind == ONCE__DEED_INSERT ? count - there_count
+                                                                            : there_count);
 }

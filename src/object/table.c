@@ -3,9 +3,9 @@
  * The table of objects: by name through a hash table, by index through an array, and changed by
  * edits.
  *
- * Ten million objects fit, and none of it stops for long while it grows. The array is in chunks that
- * never move. The hash table is in shards that grow one at a time; a slot has 32 bits of the hash,
- * enough to find its place in a larger shard, so growing looks at no object.
+ * Ten million objects fit, and none of it stops for long while it grows. The array is in chunks
+ * that never move. The hash table is in shards that grow one at a time; a slot has 32 bits of the
+ * hash, enough to find its place in a larger shard, so growing looks at no object.
  *
  * Always: every object is in the array once, at its index, and in one slot, which has the index. On
  * failure nothing changed: what can fail comes before what changes anything.
@@ -267,7 +267,8 @@ int once__objects_expect(struct once__objects *objects, uint64_t count)
     uint64_t slot_count = each * 100 / SHARD_FULL_PERCENT + 1;
     int err;
 
-    ONCE_ASSERT(count <= ONCE_OBJECTS_MAX);
+    if (count > ONCE_OBJECTS_MAX)
+        return ONCE_ERR_FULL;
     if (share < EXPECT_SHARE_MIN)
         return ONCE_OK; /* growing is quick */
     err = chunks_reserve(objects, (count + CHUNK_OBJECTS - 1) / CHUNK_OBJECTS);

@@ -12,13 +12,13 @@
  * flag       value                        lww       time, node, value (null: nothing yet)
  * gset, awset               count, members
  * vv                        count, nodes [{node, number}]
- * gcounter, pncounter       value (null: past 64 bits), count, nodes [{node, number}], [{node, plus,
- *                           minus}]
+ * gcounter                  value (null: past 64 bits), count, nodes [{node, number}]
+ * pncounter                 value (null: past 64 bits), count, nodes [{node, plus, minus}]
  * mvreg, map                text, as once_lattice_describe
  *
- * Of members and nodes the first VIEW_MEMBERS_MAX are shown, and then "more":true. Bytes that are not
- * UTF-8 stand in base64 under a name with _base64 behind it; members of a set that are not, in a
- * list members_base64 of their own.
+ * Of members and nodes the first VIEW_MEMBERS_MAX are shown, and then "more":true. Bytes that are
+ * not UTF-8 stand in base64 under a name with _base64 behind it; members of a set that are not, in
+ * a list members_base64 of their own.
  */
 #include "object/object.h"
 
@@ -132,7 +132,7 @@ static void write_known(struct once__view *view, const char *name, bool known, i
     }
 }
 
-/* ---- Mergeables ---------------------------------------------------------------------------------- */
+/* ---- Mergeables ------------------------------------------------------------------------------ */
 
 static void write_extreme(struct once__view *view, struct once_bytes state, bool is_max)
 {

@@ -13,8 +13,9 @@
 
 enum { NUMBER_TEXT_SIZE = 21 }; /* the longest number of 64 bits, and a NUL */
 
-/* How many bytes follow this first byte of a character; the second byte must be at least `least` and
- * at most `most` (no overlong forms, no surrogates, nothing above U+10FFFF). False: it is none. */
+/* How many bytes follow this first byte of a character; the second byte must be at least `least`
+ * and at most `most` (no overlong forms, no surrogates, nothing above U+10FFFF). False: it is
+ * none. */
 static bool read_lead(uint8_t lead, size_t *ret_rest, uint8_t *ret_least, uint8_t *ret_most)
 {
     *ret_least = 0x80;

@@ -3,10 +3,10 @@
  * Power cuts of applies: random effects on objects, under keys and without, on a disk that loses
  * power, against a second bookkeeping (world.h).
  *
- *     apply_power --cuts 20000                 at least that many cuts; 1 and a history on a violation
- *     apply_power --seed 7 --seeds 1 --verbose       one run again, with everything in it
- *     apply_power --exhaustive                 small workloads, a fault at every disk operation
- *     apply_power --mutant snapshot-skips-object     a broken engine: 0 when it is caught
+ *     apply_power --cuts 20000          at least that many cuts; 1 and a history on a violation
+ *     apply_power --seed 7 --verbose    one run again, with everything that happens in it
+ *     apply_power --exhaustive          small workloads, a fault at every disk operation
+ *     apply_power --mutant edits-forgotten    a broken engine: 0 when it is caught
  *
  * ONCE_APPLY_CUTS overrides --cuts: slow builds do fewer. Lives, faults, keys and the journal are
  * the power test's (tests/power); here is what applies add to it.
@@ -28,7 +28,7 @@ struct objects {
         uint64_t applied;
         uint64_t rejected;
         uint64_t replayed;
-        uint64_t refused;  /* wrong types, no key, no sense */
+        uint64_t refused; /* wrong types, no key, no sense */
         uint64_t mismatched;
         uint64_t in_the_way; /* BUSY, DOUBT, TOO_OLD */
         uint64_t keyless;
@@ -37,7 +37,7 @@ struct objects {
     } counts;
 };
 
-/* ---- Asking and deciding ----------------------------------------------------------------------- */
+/* ---- Asking and deciding --------------------------------------------------------------------- */
 
 static void start(void *self, struct model *model, struct chance *chance)
 {
@@ -108,8 +108,9 @@ static struct once_bytes rejection(struct world *world, const struct once_op *op
                                    const struct outcome *outcome)
 {
     char text[128];
-    int size = snprintf(text, sizeof(text), "{\"rejected\":%" PRIu32 ",\"word\":\"%s\",\"reason\":\"",
-                        outcome->effect, outcome->rejected);
+    int size = snprintf(text, sizeof(text),
+                        "{\"rejected\":%" PRIu32 ",\"word\":\"%s\",\"reason\":\"", outcome->effect,
+                        outcome->rejected);
     struct once_bytes begin = {(uint8_t *)text, (size_t)size}, told = op->reply.result;
     struct once_rejection read;
 
@@ -130,6 +131,32 @@ static size_t weight_of(const struct once_op *op)
             weight += op->dos[i].words[j].size;
     }
     return weight;
+}
+
+/* Does any of the effects need memory that stays? What there is can be changed where it is. */
+static bool grows(const struct world *world, const struct request *request)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        switch ((unsigned)request->asks[i].kind) {
+        case ASK_ADD:
+        case ASK_FLAG:
+        case ASK_DELETE:
+        case ASK_MOVE:
+        case ASK_GRANT:
+        case ASK_GUARD:
+        case ASK_RENEW:
+        case ASK_RELEASE:
+        case ASK_HOLD:
+        case ASK_SEQ:
+        case ASK_SENT:
+            if (world->now[request->asks[i].object]->type == ONCE_OBJECT_NONE)
+                return true;
+            break;
+        default:
+            return true;
+        }
+    }
+    return false;
 }
 
 static void count(struct objects *objects, enum once_word word)
@@ -165,6 +192,7 @@ static int decide(void *self, const struct once_op *op, struct promise *promise)
     int err = ONCE_OK;
 
     promise->weight = weight_of(op);
+    promise->grows = grows(world, request);
     world_decide(world, request, has_key, promise->now_ms, &outcome);
     if (has_key && outcome.err != ONCE_ERR_INVALID) {
         struct once_fingerprint fingerprint = fingerprint_of(op);
@@ -174,6 +202,7 @@ static int decide(void *self, const struct once_op *op, struct promise *promise)
     if (err == ONCE_OK && has_key && outcome.err != ONCE_ERR_INVALID &&
         decision->word != ONCE_EXECUTE) {
         world->stage.count = 0; /* the effects are not even looked at */
+        promise->grows = false;
         count(objects, decision->word);
         return ONCE_OK;
     }
@@ -189,8 +218,8 @@ static int decide(void *self, const struct once_op *op, struct promise *promise)
     answer.code = outcome.rejected ? ONCE_CODE_REJECTED : ONCE_CODE_APPLIED;
     answer.result = outcome.rejected
                         ? rejection(world, op, &outcome)
-                        : world_copy(world, (struct once_bytes){(uint8_t *)outcome.result,
-                                                                outcome.size});
+                        : world_copy(world,
+                                     (struct once_bytes){(uint8_t *)outcome.result, outcome.size});
     promise->reveals = world_stage_reveals(world);
     if (has_key) {
         struct once_record started = decision->next;
@@ -216,7 +245,7 @@ static void enter(void *self, const struct promise *promise)
     world_enter(objects->world);
 }
 
-/* ---- Looking ----------------------------------------------------------------------------------- */
+/* ---- Looking --------------------------------------------------------------------------------- */
 
 /* What the store shows of an object. False when it cannot, which is judged here. */
 static bool see(struct objects *objects, struct drive *drive, int object, struct show *ret_show)
@@ -288,6 +317,8 @@ static bool look(void *self, struct drive *drive)
     struct once_stats stats;
     bool any = false;
 
+    if (!drive->model->guessing) /* the first life: there is nothing */
+        return true;
     for (int i = 0; i < objects->world->object_count && !drive_over(drive); i++) {
         struct show seen;
 
@@ -438,12 +469,17 @@ static void compare(void *self, struct drive *drive)
                     count_objects(objects->world));
 }
 
+static struct once_bytes keep(void *self, struct once_bytes bytes)
+{
+    return world_copy(((struct objects *)self)->world, bytes);
+}
+
 static void over(void *self, const struct once_stats *stats)
 {
     ((struct objects *)self)->counts.snapshots += stats->snapshots;
 }
 
-/* ---- The command ------------------------------------------------------------------------------- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static struct objects objects;
 
@@ -470,6 +506,7 @@ int main(int argc, char **argv)
                                          .step = step,
                                          .numbers = numbers,
                                          .compare = compare,
+                                         .keep = keep,
                                          .over = over,
                                          .file = ONCE__OBJECTS_NAME};
     static const struct command command = {.name = "apply_power",

@@ -102,7 +102,7 @@ static uint64_t at_least_1(uint64_t number)
     return number > 0 ? number : 1;
 }
 
-/* ---- Kinds ------------------------------------------------------------------------------------ */
+/* ---- Kinds ----------------------------------------------------------------------------------- */
 
 static void fill_number(struct chance *chance, struct ask *ask)
 {
@@ -272,8 +272,7 @@ static bool crowded(const struct asker *asker, int object)
 {
     const struct thing *thing = asker->world->now[object];
 
-    return thing->type == ONCE_OBJECT_OUTBOX &&
-           thing->is.outbox.total > WORLD_MESSAGES_MAX - 16;
+    return thing->type == ONCE_OBJECT_OUTBOX && thing->is.outbox.total > WORLD_MESSAGES_MAX - 16;
 }
 
 static void ask(struct asker *asker, struct chance *chance, struct ask *ret_ask)
@@ -294,7 +293,7 @@ static void ask(struct asker *asker, struct chance *chance, struct ask *ret_ask)
         *ret_ask = (struct ask){.kind = ASK_NONSENSE, .node = (int)chance_below(chance, 100)};
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 static int pick_key(struct asker *asker, struct chance *chance, once_ms now_ms)
 {
@@ -302,7 +301,7 @@ static int pick_key(struct asker *asker, struct chance *chance, once_ms now_ms)
     int key = (int)chance_below(chance, (uint64_t)model->key_count);
 
     /* A key that nobody used yet, or not any more, if there is one. */
-    for (int tries = 0; tries < 4 && chance_percent(chance, 85); tries++) {
+    for (int tries = 0; tries < 10 && chance_percent(chance, 96); tries++) {
         enum once_state state = once__state_at(&model->now[key], now_ms);
 
         if (state == ONCE_STATE_ABSENT || state == ONCE_STATE_FAILED)
@@ -424,8 +423,8 @@ static void make_merge(struct asker *asker, struct chance *chance, struct reques
 bool ask_needs_no_key(enum ask_kind kind)
 {
     static const enum ask_kind free_kinds[] = {
-        ASK_MAX,   ASK_MIN,   ASK_FLAG, ASK_UNION, ASK_CLOCK,   ASK_LWW,  ASK_MACHINE,
-        ASK_MOVE,  ASK_GUARD, ASK_SEQ,  ASK_RENEW, ASK_RELEASE, ASK_HOLD, ASK_SENT};
+        ASK_MAX,  ASK_MIN,   ASK_FLAG, ASK_UNION, ASK_CLOCK,   ASK_LWW,  ASK_MACHINE,
+        ASK_MOVE, ASK_GUARD, ASK_SEQ,  ASK_RENEW, ASK_RELEASE, ASK_HOLD, ASK_SENT};
 
     for (size_t i = 0; i < sizeof(free_kinds) / sizeof(free_kinds[0]); i++) {
         if (free_kinds[i] == kind)
@@ -455,7 +454,6 @@ const struct request *asker_next(struct asker *asker, struct chance *chance, onc
         which = asker->request_count++;
     asker->requests[which] = request;
     /* Some are late: another one overtakes them. */
-    return chance_percent(chance, 12)
-               ? asker->requests[chance_below(chance, asker->request_count)]
-               : request;
+    return chance_percent(chance, 12) ? asker->requests[chance_below(chance, asker->request_count)]
+                                      : request;
 }

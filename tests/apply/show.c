@@ -31,7 +31,7 @@ bool show_equal(const struct show *a, const struct show *b)
     return a->size == b->size && memcmp(a->text, b->text, a->size) == 0;
 }
 
-/* ---- The world -------------------------------------------------------------------------------- */
+/* ---- The world ------------------------------------------------------------------------------- */
 
 static void put_vector(struct show *show, const uint64_t *up, const uint64_t *down)
 {
@@ -57,8 +57,7 @@ static void put_awset(struct show *show, const struct thing *thing)
 
         if (dot->number == 0)
             continue;
-        put(show, "%s%s %s:%" PRIu64, comma, world_members[i], world_nodes[dot->node],
-            dot->number);
+        put(show, "%s%s %s:%" PRIu64, comma, world_members[i], world_nodes[dot->node], dot->number);
         comma = ",";
     }
     comma = " | ";
@@ -203,7 +202,7 @@ void show_thing(const struct world *world, int object, const struct thing *thing
     }
 }
 
-/* ---- The store -------------------------------------------------------------------------------- */
+/* ---- The store ------------------------------------------------------------------------------- */
 
 struct reading {
     enum once_object_type type;
@@ -223,8 +222,8 @@ static void on_item(void *user, const struct once_object_item *item)
             item->number);
         return;
     }
-    mark = world_mark(item->number,
-                      reading->type == ONCE_OBJECT_LOG ? item->id : item->group, item->payload);
+    mark = world_mark(item->number, reading->type == ONCE_OBJECT_LOG ? item->id : item->group,
+                      item->payload);
     reading->disorder = reading->disorder || item->number <= reading->last;
     reading->last = item->number;
     if (reading->type == ONCE_OBJECT_LOG)

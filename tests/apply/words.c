@@ -63,10 +63,11 @@ static void put_expected(struct words *words, const struct ask *ask, const char 
 static void put_nonsense(struct words *words, const struct ask *ask)
 {
     static const char *const lines[][4] = {
-        {"ADD", "x", "1.5", NULL}, {"ADD", "x", NULL, NULL},        {"SHOUT", "x", NULL, NULL},
-        {"MAX", "", "1", NULL},    {"SEQ", "x", "-1", "0"},         {"LEASE", "x", "o", "0"},
-        {"SENT", "x", "0", NULL},  {"ADD", "x", "9999999999999999999", NULL},
-        {"FLAG", "x", "y", NULL},  {"MACHINE", "x", "a>b>c", NULL},
+        {"ADD", "x", "1.5", NULL},  {"ADD", "x", NULL, NULL},
+        {"SHOUT", "x", NULL, NULL}, {"MAX", "", "1", NULL},
+        {"SEQ", "x", "-1", "0"},    {"LEASE", "x", "o", "0"},
+        {"SENT", "x", "0", NULL},   {"ADD", "x", "9999999999999999999", NULL},
+        {"FLAG", "x", "y", NULL},   {"MACHINE", "x", "a>b>c", NULL},
     };
     const char *const *line = lines[(size_t)ask->node % (sizeof(lines) / sizeof(lines[0]))];
 
@@ -188,13 +189,13 @@ static void put_first(struct words *words, const struct ask *ask)
 void ask_words(struct asker *asker, struct chance *chance, struct request *request, size_t i)
 {
     static const char *const upper[ASK_COUNT] = {
-        "ADD",    "MAX",  "MIN",   "FLAG",  "UNION",   "CLOCK", "LWW", "GADD",   "PNADD", "INSERT",
-        "REMOVE", "SET",  "DELETE", "MACHINE", "MOVE", "APPEND", "GRANT", "GUARD", "LEASE", "RENEW",
-        "RELEASE", "HOLD", "SEQ",  "BUCKET", "EMIT",   "SENT",  ""};
+        "ADD",    "MAX",    "MIN",     "FLAG",   "UNION",   "CLOCK",  "LWW",    "GADD",  "PNADD",
+        "INSERT", "REMOVE", "SET",     "DELETE", "MACHINE", "MOVE",   "APPEND", "GRANT", "GUARD",
+        "LEASE",  "RENEW",  "RELEASE", "HOLD",   "SEQ",     "BUCKET", "EMIT",   "SENT",  ""};
     static const char *const lower[ASK_COUNT] = {
-        "add",    "max",  "Min",   "flag",  "union",   "clock", "lww", "gadd",   "pnadd", "insert",
-        "remove", "Set",  "delete", "machine", "move", "append", "grant", "guard", "lease", "renew",
-        "release", "hold", "seq",  "bucket", "emit",   "sent",  ""};
+        "add",    "max",    "Min",     "flag",   "union",   "clock",  "lww",    "gadd",  "pnadd",
+        "insert", "remove", "Set",     "delete", "machine", "move",   "append", "grant", "guard",
+        "lease",  "renew",  "release", "hold",   "seq",     "bucket", "emit",   "sent",  ""};
     const struct ask *ask = &request->asks[i];
     struct words words = {.world = asker->world};
     struct once_bytes *kept;

@@ -18,7 +18,7 @@ struct world_chunk {
 
 static const struct thing nothing;
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 void *world_take(struct world *world, size_t size)
 {
@@ -85,7 +85,7 @@ void world_free(struct world *world)
     free(world);
 }
 
-/* ---- Marks ------------------------------------------------------------------------------------ */
+/* ---- Marks ----------------------------------------------------------------------------------- */
 
 uint64_t world_mix(uint64_t sum, uint64_t mark)
 {
@@ -113,7 +113,7 @@ uint64_t world_mark(uint64_t number, struct once_bytes id, struct once_bytes pay
     return mix_bytes(mix_bytes(world_mix(1, number), id), payload);
 }
 
-/* ---- The journal ------------------------------------------------------------------------------ */
+/* ---- The journal ----------------------------------------------------------------------------- */
 
 void world_enter(struct world *world)
 {
@@ -134,12 +134,12 @@ void world_enter(struct world *world)
         after = world_take(world, sizeof(*after));
         *after = world->stage.things[i];
         after->change = world->change;
-        if (after->birth == 0)
-            after->birth = ++world->births;
         world->changes[world->change_count++] = (struct world_change){entry, object, after};
         world->now[object] = after;
         world->changed[object] = entry;
     }
+    if (world->stage.count > 0)
+        world->births = world->stage.births;
     world->stage.count = 0;
     world->changes_after[entry] = world->change;
 }

@@ -5,8 +5,8 @@
  * store (struct ask, not words), and says what each effect comes to.
  *
  * Values are never changed: each change makes a new struct thing, noted with the entry of the
- * model's journal (power/model.h) that it belongs to. So what every object was after every prefix of
- * the decisions is still there when a power cut leaves some prefix.
+ * model's journal (power/model.h) that it belongs to. So what every object was after every prefix
+ * of the decisions is still there when a power cut leaves some prefix.
  *
  * Everything lives in the world's own memory until the run is over.
  */
@@ -30,7 +30,7 @@ enum {
     WORLD_RESULT_SIZE = 512
 };
 
-/* ---- What is asked ---------------------------------------------------------------------------- */
+/* ---- What is asked --------------------------------------------------------------------------- */
 
 enum ask_kind {
     ASK_ADD,
@@ -67,20 +67,20 @@ enum ask_kind {
 struct ask {
     enum ask_kind kind;
     int object;
-    int64_t n;                /* ADD MAX MIN PNADD; LWW: time */
-    bool has_min, has_max;    /* ADD */
-    int64_t min, max;         /* ADD */
-    uint64_t number;          /* CLOCK GADD BUCKET SEQ; tokens */
-    uint64_t epoch;           /* SEQ */
-    once_ms ms;               /* LEASE RENEW */
-    bool expects;             /* SET DELETE IF, APPEND AT */
-    uint64_t expected;        /* that version */
-    int node;                 /* node, owner, bucket, declaration; MOVE: from */
-    int to;                   /* MOVE */
-    unsigned members;         /* UNION INSERT REMOVE: a mask */
-    struct once_bytes id;     /* APPEND event id, EMIT group */
-    struct once_bytes value;  /* SET LWW value, APPEND EMIT payload */
-    uint64_t numbers[3];      /* SENT */
+    int64_t n;               /* ADD MAX MIN PNADD; LWW: time */
+    bool has_min, has_max;   /* ADD */
+    int64_t min, max;        /* ADD */
+    uint64_t number;         /* CLOCK GADD BUCKET SEQ; tokens */
+    uint64_t epoch;          /* SEQ */
+    once_ms ms;              /* LEASE RENEW */
+    bool expects;            /* SET DELETE IF, APPEND AT */
+    uint64_t expected;       /* that version */
+    int node;                /* node, owner, bucket, declaration; MOVE: from */
+    int to;                  /* MOVE */
+    unsigned members;        /* UNION INSERT REMOVE: a mask */
+    struct once_bytes id;    /* APPEND event id, EMIT group */
+    struct once_bytes value; /* SET LWW value, APPEND EMIT payload */
+    uint64_t numbers[3];     /* SENT */
     size_t number_count;
 };
 
@@ -110,7 +110,7 @@ extern const char *const world_nodes[WORLD_NODES];
 extern const char *const world_members[WORLD_MEMBERS];
 extern const char *const world_buckets[WORLD_BUCKETS];
 
-/* ---- What there is ---------------------------------------------------------------------------- */
+/* ---- What there is --------------------------------------------------------------------------- */
 
 /* An event or a message, and those before it. */
 struct post {
@@ -215,6 +215,7 @@ struct world {
         int objects[WORLD_EFFECTS_MAX];
         struct thing things[WORLD_EFFECTS_MAX];
         bool touched[WORLD_EFFECTS_MAX]; /* changed, not only looked at */
+        uint64_t births;
     } stage;
 
     struct world_chunk *chunks;
@@ -222,12 +223,21 @@ struct world {
 
 /* What effects come to. */
 struct outcome {
-    int err;         /* nothing is decided: OBJECT_TYPE, KEY_NEEDED, INVALID */
-    uint32_t effect; /* the one that err or the rejection is about, from 1 */
+    int err;              /* nothing is decided: OBJECT_TYPE, KEY_NEEDED, INVALID */
+    uint32_t effect;      /* the one that err or the rejection is about, from 1 */
     const char *rejected; /* the word, or NULL */
     bool changed;
-    size_t size;     /* result is written: an array of results */
+    size_t size; /* result is written: an array of results */
     char result[WORLD_RESULT_SIZE];
+};
+
+/* What one effect comes to. */
+struct told {
+    const char *rejected; /* the word, or NULL */
+    bool changed;
+    bool is_word;
+    int64_t number;
+    const char *word;
 };
 
 /* Empty, for a new run; keeps its memory. */
@@ -237,6 +247,9 @@ void world_free(struct world *world);
 void *world_take(struct world *world, size_t size);
 struct once_bytes world_copy(struct world *world, struct once_bytes bytes);
 
+/* One effect on one thing, which is of its type or of none. deeds.c */
+struct told world_act(struct world *world, struct thing *thing, const struct ask *ask,
+                      once_ms now_ms);
 /* Decides, on what is there now; only world->stage is changed. */
 void world_decide(struct world *world, const struct request *request, bool has_key, once_ms now_ms,
                   struct outcome *ret_outcome);

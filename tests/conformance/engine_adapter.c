@@ -260,7 +260,7 @@ static void block(struct once_store *store, const struct once_op *op, struct onc
         break;
     case ONCE_CALL_APPLY:
     case ONCE_CALL_MERGE:
-        ONCE_ASSERT(!"no scenario has them");
+        ONCE_ASSERT(false); /* no scenario has them */
         break;
     }
     ONCE_ASSERT(err == ret_reply->err);

@@ -62,6 +62,8 @@ def test_console_examples(page, once_bin, plugins, tmp_path):
     env = dict(os.environ, HOME=str(tmp_path), LC_ALL="C.UTF-8", ONCE_ROOT=str(ROOT),
                ONCE_PLUGINS=str(plugins),
                PATH=f"{once_bin.parent}:{os.environ['PATH']}")
+    for name in ("ONCE_DIR", "XDG_DATA_HOME"):
+        env.pop(name, None)  # the store of a page is in its own home
     for block in blocks(page, "console"):
         for command, expected in commands(block):
             if command.startswith(("make", "git clone", "cd ")):
@@ -108,3 +110,35 @@ def test_every_page_is_linked():
                 linked.add(path)
     for page in (ROOT / "docs").rglob("*.md"):
         assert page in linked, f"no page links to {page.relative_to(ROOT)}"
+
+
+SIZES = {"MB": 1e6, "GB": 1e9}
+LENGTHS = {"m": 60, "h": 3600, "d": 86400}
+
+
+def number_of(text):
+    return float(text.replace(",", ""))
+
+
+def test_cost_of_windows():
+    """The table of windows.md is its formula, and the formula has the figures of the benchmarks."""
+    page = (ROOT / "docs" / "guides" / "windows.md").read_text()
+    disk, memory = map(number_of, re.search(r"With ([\d,]+) bytes a key on disk and (\d+) in memory",
+                                            page).groups())
+    rows = re.findall(r"^\| (\d+) \| (\d+) ([mhd]) \| ([\d,]+) \| ([\d.]+) (MB|GB) "
+                      r"\| ([\d.]+) (MB|GB) \|$", page, re.MULTILINE)
+    assert len(rows) >= 9
+    for rate, length, unit, keys, *sizes in rows:
+        held = int(rate) * int(length) * LENGTHS[unit]
+        assert number_of(keys) == held
+        for size, name, each in ((sizes[0], sizes[1], memory), (sizes[2], sizes[3], disk)):
+            rounding = 0.05 if "." in size else 0.5
+            assert abs(held * each / SIZES[name] - float(size)) <= rounding, (rate, length, size)
+
+    benchmarks = (ROOT / "docs" / "BENCHMARKS.md").read_text()
+    grown = re.search(r"^\| growth\.\d+M .*\|$(?!\n\| growth)", benchmarks, re.MULTILINE)[0]
+    log_bytes = number_of(grown.split("|")[5])
+    assert abs(log_bytes - disk) / disk < 0.2, f"BENCHMARKS.md has {log_bytes} bytes of log a key"
+    worst = [number_of(n) for n in re.findall(
+        r"^\| growth\.memory_bytes_key_worst_\w+ \| ([\d.,]+) \|", benchmarks, re.MULTILINE)]
+    assert worst and max(worst) <= memory

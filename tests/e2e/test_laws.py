@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-EFFECTS = ("ADD MAX MIN FLAG UNION CLOCK LWW GADD SET DELETE MACHINE MOVE APPEND GRANT GUARD SEQ "
-           "BUCKET EMIT").split()
+EFFECTS = ("ADD MAX MIN FLAG UNION CLOCK LWW GADD PNADD INSERT REMOVE SET DELETE MACHINE MOVE APPEND "
+           "GRANT GUARD LEASE RENEW RELEASE HOLD SEQ BUCKET EMIT SENT").split()
 TYPES = "max min flag gset vv lww gcounter pncounter awset mvreg map".split()
 
 
@@ -64,11 +64,15 @@ def test_table__each_no__has_a_counterexample(laws, table):
 def test_table__needs_a_key__is_a3(table):
     needs = {row["variant"]: row["needs_key"] for row in table["operations"]}
     for variant in ("ADD name n", "APPEND name event_id payload", "EMIT topic payload [GROUP g]",
-                    "GADD name node n", "GRANT name", "BUCKET name bucket n", "SET name value"):
+                    "GADD name node n", "GRANT name", "BUCKET name bucket n", "SET name value",
+                    "PNADD name node n", "INSERT name node member…", "REMOVE name member…",
+                    "LEASE name owner ms"):
         assert needs[variant], variant
     for variant in ("MAX name n", "MIN name n", "FLAG name", "UNION name member…",
                     "CLOCK name node n", "LWW name time node value", "GUARD name token",
-                    "SET name value IF version", "DELETE name IF version", "SEQ name epoch n"):
+                    "SET name value IF version", "DELETE name IF version", "SEQ name epoch n",
+                    "RENEW name token ms", "RELEASE name token", "HOLD name token",
+                    "SENT topic number…"):
         assert not needs[variant], variant
     assert all(not row["needs_key"] and row["idempotent"] and row["commutative"]
                and row["associative"] for row in table["operations"] if row["kind"] == "type")

@@ -30,7 +30,16 @@ class Name(ctypes.Structure):
 class Options(ctypes.Structure):
     _fields_ = [("durability", ctypes.c_int), ("interval_ms", ctypes.c_int64),
                 ("disk_size_max", ctypes.c_uint64), ("keys_max", ctypes.c_uint64),
-                ("segment_size", ctypes.c_uint32), ("must_exist", ctypes.c_bool)]
+                ("objects_size_max", ctypes.c_uint64), ("segment_size", ctypes.c_uint32),
+                ("must_exist", ctypes.c_bool)]
+
+
+class Do(ctypes.Structure):
+    _fields_ = [("words", ctypes.POINTER(Bytes)), ("count", ctypes.c_size_t)]
+
+
+class ApplyOptions(ctypes.Structure):
+    _fields_ = [("fingerprint", Bytes), ("ttl_ms", ctypes.c_int64)]
 
 
 class Reply(ctypes.Structure):
@@ -46,8 +55,11 @@ def as_bytes(text):
 class Store:
     def __init__(self, folder, segment_size=1 << 17):
         self.library = ctypes.CDLL(str(LIBRARY))
-        for name in ("once_begin", "once_complete", "once_close"):
+        for name in ("once_begin", "once_complete", "once_close", "once_apply"):
             getattr(self.library, name).restype = ctypes.c_int
+        self.library.once_apply.argtypes = [ctypes.c_void_p, Name, ctypes.POINTER(ApplyOptions),
+                                            ctypes.POINTER(Do), ctypes.c_size_t,
+                                            ctypes.POINTER(Reply)]
         self.library.once_begin.argtypes = [ctypes.c_void_p, Name, ctypes.c_void_p,
                                             ctypes.POINTER(Reply)]
         self.library.once_complete.argtypes = [ctypes.c_void_p, Name, ctypes.c_uint64,
@@ -74,6 +86,15 @@ class Store:
     def complete(self, key, fence, result=b"r" * 3400):
         return self.call(self.library.once_complete, Name(as_bytes(b"pay"), as_bytes(key)), fence,
                          200, as_bytes(result))
+
+    def apply(self, key, *effects, ttl_ms=0):
+        """Effects are lines of plain words."""
+        dos = (Do * len(effects))()
+        for do, effect in zip(dos, effects):
+            words = [as_bytes(word) for word in effect.encode().split()]
+            do.words, do.count = (Bytes * len(words))(*words), len(words)
+        return self.call(self.library.once_apply, Name(as_bytes(b"pay"), as_bytes(key)),
+                         ctypes.byref(ApplyOptions(ttl_ms=ttl_ms)), dos, len(effects))
 
     def close(self):
         assert self.library.once_close(self.handle) == 0
@@ -419,3 +440,193 @@ def test_restore_by_copying_back(once_bin, store, tmp_path):
     shutil.copytree(tmp_path / "copy", store)
     with Store(store) as opened:
         assert all(opened.begin(key_of(number))[0] == REPLAY for number in range(80))
+
+
+# ---- Objects -----------------------------------------------------------------------------------
+
+SEGMENT = 1 << 15
+PADDING = "x" * 1500
+
+
+def turn(store, number):
+    """One change of objects under a key that soon expires, and one without a key."""
+    store.apply(key_of(number), "ADD total 1", f"ADD c:{number % 10} 1",
+                f"APPEND history e-{number} {PADDING}", ttl_ms=1)
+    store.apply(b"", f"UNION seen m-{number % 100}")
+
+
+def until_snapshot(store, folder, number, size=0):
+    """Turns until there is another snapshot; gives the next number."""
+    while not (folder / "objects").exists() or (folder / "objects").stat().st_size == size:
+        turn(store, number)
+        number += 1
+        assert number < 5000
+    return number
+
+
+def shown(once_bin, folder, name):
+    """The object as `once object` shows it."""
+    done = once(once_bin, "object", "show", "--dir", folder, "--json", name)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="session")
+def with_objects(tmp_path_factory):
+    """(folder, how many turns): a closed store with a snapshot, whose first segments are gone."""
+    folder = tmp_path_factory.mktemp("objects") / "store"
+    with Store(folder, SEGMENT) as store:
+        number = until_snapshot(store, folder, 0)
+        number = until_snapshot(store, folder, number, (folder / "objects").stat().st_size)
+        for _ in range(20):
+            turn(store, number)
+            number += 1
+    return folder, number
+
+
+@pytest.fixture
+def objects(with_objects, tmp_path):
+    return shutil.copytree(with_objects[0], tmp_path / "store"), with_objects[1]
+
+
+def test_check_counts_objects(once_bin, objects):
+    folder, number = objects
+    status, report = checked(once_bin, folder)
+    assert status == 0 and report["findings"] == []
+    assert report["objects"] == 13 and report["oldest"] > 1
+    assert report["last_change"] == number + min(number, 100)
+    assert report["snapshot_bytes"] == (folder / "objects").stat().st_size
+    text = once(once_bin, "check", "--dir", folder).stdout
+    assert f"13 objects, changes up to {report['last_change']}" in text
+    assert shown(once_bin, folder, "total")["value"] == number
+    (folder / "objects.new").write_bytes(b"half")
+    status, report = checked(once_bin, folder)
+    assert status == 0 and [f["file"] for f in report["findings"]] == ["objects.new"]
+
+
+def test_damaged_snapshot(once_bin, objects):
+    folder, number = objects
+    size = (folder / "objects").stat().st_size
+    flip(folder / "objects", size // 2)
+    with pytest.raises(RuntimeError, match="objects, the snapshot of objects, is damaged"):
+        Store(folder)
+    status, report = checked(once_bin, folder)
+    damage, = [f for f in report["findings"] if f["damage"]]
+    assert status == 70 and damage["kind"] == "snapshot" and damage["file"] == "objects"
+    assert damage["remedy"] == "new_snapshot" and damage["lost"]["at_least"] is True
+    image = (folder / "objects").read_bytes()
+    status, said = answer(once_bin, folder, "n\n")
+    assert status == 70 and "objects? [y/N]" in said and (folder / "objects").read_bytes() == image
+    status, report = checked(once_bin, folder, "--repair", "--yes")
+    assert status == 0 and report["repaired"] is True
+    assert (folder / "objects.damaged").read_bytes() == image
+    status, report = checked(once_bin, folder)
+    assert status == 0 and "given up" in [f["kind"] for f in report["findings"]]
+    assert shown(once_bin, folder, "total")["value"] == number  # the log has the newest value
+    with Store(folder) as store:
+        size = (folder / "objects").stat().st_size
+        until_snapshot(store, folder, number, size)
+    status, report = checked(once_bin, folder)
+    assert status == 0
+    assert "given up" not in [f["kind"] for f in report["findings"]]  # the next one is whole
+
+
+def test_missing_snapshot(once_bin, objects):
+    folder, number = objects
+    (folder / "objects").unlink()
+    with pytest.raises(RuntimeError, match="missing"):
+        Store(folder)
+    status, report = checked(once_bin, folder)
+    damage, = [f for f in report["findings"] if f["damage"]]
+    assert status == 70 and damage["kind"] == "snapshot" and "loses all objects" in damage["what"]
+    assert checked(once_bin, folder, "--repair", "--yes")[0] == 0
+    assert shown(once_bin, folder, "total")["value"] == number
+    assert checked(once_bin, folder)[0] == 0
+
+
+def test_lost_changes_are_named(once_bin, objects):
+    folder, _ = objects
+    segments = segments_of(once_bin, folder)
+    newest = max(segments)
+    path = segments[newest - 1]
+    flip(path, 2 * BLOCK + 40)
+    status, report = checked(once_bin, folder)
+    damage, = [f for f in report["findings"] if f["damage"]]
+    assert status == 70 and damage["kind"] == "batches" and damage["segment"] == newest - 1
+    assert damage["lost"]["changes"] == 1 and len(damage["lost"]["changed"]) == 1
+    assert set(damage["lost"]["changed"][0]["objects"]) & {"total", "seen"}
+    text = once(once_bin, "check", "--dir", folder).stdout
+    assert f"change {damage['lost']['changed'][0]['change']} of objects: " in text
+    assert checked(once_bin, folder, "--repair", "--yes")[0] == 0
+    with Store(folder) as store:
+        store.apply(b"new", "ADD total 1")
+    assert checked(once_bin, folder)[0] == 0
+
+
+def test_inspect_changes_and_snapshot(once_bin, objects):
+    folder, _ = objects
+    segments = segments_of(once_bin, folder)
+    report = json.loads(once(once_bin, "inspect", "--json", "--records",
+                             segments[max(segments) - 1]).stdout)
+    records = [r for batch in report["batches"] for r in batch["records"]]
+    changes = [r["change"] for r in records if r["kind"] != "operation"]
+    assert changes == list(range(changes[0], changes[0] + len(changes)))
+    assert report["change_count"] == len(changes)
+    applied = next(r for r in records if r["kind"] == "applied")
+    assert [(e["object"].split(":")[0], e["edit"]) for e in applied["edits"]] == [
+        ("total", "counter"), ("c", "counter"), ("history", "event")]
+    assert all(b["flags"].endswith("objects") for b in report["batches"])
+    text = once(once_bin, "inspect", "--records", segments[max(segments) - 1]).stdout
+    assert f"change {applied['change']}: \"total\" counter, " in text
+
+    done = once(once_bin, "inspect", "--json", "--records", folder / "objects")
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and report["kind"] == "snapshot" and report["damages"] == 0
+    assert sum(len(chunk["edits"]) for chunk in report["chunks"]) == report["edit_count"]
+    assert {e["object"] for chunk in report["chunks"] for e in chunk["edits"]} >= {"total", "seen"}
+    done = once(once_bin, "inspect", folder / "objects")
+    assert done.returncode == 0 and f"{report['objects']} objects" in done.stdout
+    flip(folder / "objects", 100)
+    done = once(once_bin, "inspect", folder / "objects")
+    assert done.returncode == 70 and "offset 64        DAMAGED" in done.stdout
+    flip(folder / "objects", 20)
+    done = once(once_bin, "inspect", "--json", folder / "objects")
+    assert done.returncode == 70 and json.loads(done.stdout)["what"]
+
+
+APPLIER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from test_store_tools import SEGMENT, Store, turn
+store = Store(sys.argv[2], SEGMENT)
+number = 0
+while True:
+    turn(store, number)
+    number += 1
+    print(number, flush=True)
+"""
+
+
+def test_backup_while_another_process_applies(once_bin, tmp_path):
+    """Snapshots are made and segments go meanwhile; the copy has all that was told before."""
+    folder = tmp_path / "store"
+    writer = subprocess.Popen([sys.executable, "-c", APPLIER, str(Path(__file__).parent),
+                               str(folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        told = 0
+        for turns in range(5):
+            while told < (turns + 1) * 100:
+                told = int(writer.stdout.readline())
+            copy = tmp_path / f"copy{turns}"
+            done = once(once_bin, "backup", "--dir", folder, copy)
+            assert done.returncode == 0, done.stderr
+            assert writer.poll() is None
+            status, report = checked(once_bin, copy)
+            assert status == 0 and report["damages"] == 0, report
+            assert shown(once_bin, copy, "total")["value"] >= told
+        assert report["oldest"] > 1 and report["snapshot_bytes"] > 0
+    finally:
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+    assert checked(once_bin, folder)[0] == 0

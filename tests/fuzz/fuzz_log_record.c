@@ -40,8 +40,12 @@ static void must_be_one_form(struct once_bytes bytes, const struct once__log_rec
     HELP_MUST(size <= bytes.size && size % ONCE__RECORD_ALIGN == 0);
     HELP_MUST(once__record_peek(bytes.data) == size && once__record_intact(bytes));
     HELP_MUST(once__record_check(&rec->record, &defect) == ONCE_OK);
-    HELP_MUST(rec->ns.size >= 1 && rec->ns.size <= ONCE_NAMESPACE_SIZE_MAX);
-    HELP_MUST(rec->key.size >= 1 && rec->key.size <= ONCE_KEY_SIZE_MAX);
+    HELP_MUST(rec->ns.size <= ONCE_NAMESPACE_SIZE_MAX && rec->key.size <= ONCE_KEY_SIZE_MAX);
+    HELP_MUST((rec->ns.size > 0) == (rec->key.size > 0));
+    HELP_MUST(rec->ns.size > 0 || rec->change > 0);
+    HELP_MUST(rec->change > 0 ? rec->edits.size <= ONCE_EDITS_SIZE_MAX : rec->edits.size == 0);
+    HELP_MUST(rec->ns.size > 0 ||
+              (rec->record.state == ONCE_STATE_ABSENT && rec->previous_sequence == 0));
     HELP_MUST(once__record_size(rec) == size);
     HELP_MUST(once__record_encode(rec, again) == check);
     HELP_MUST(memcmp(again, bytes.data, size) == 0);

@@ -34,6 +34,10 @@ static const char *const mutant_names[ONCE__MUTANT_COUNT] = {
     [ONCE__MUTANT_FENCE_FORGOTTEN] = "fence-forgotten",
     [ONCE__MUTANT_TIME_FORGOTTEN] = "time-forgotten",
     [ONCE__MUTANT_RETIRE_BEFORE_CARRY] = "retire-before-carry",
+    [ONCE__MUTANT_SNAPSHOT_BEFORE_DURABLE] = "snapshot-before-durable",
+    [ONCE__MUTANT_SNAPSHOT_SKIPS_OBJECT] = "snapshot-skips-object",
+    [ONCE__MUTANT_EDITS_FORGOTTEN] = "edits-forgotten",
+    [ONCE__MUTANT_EDITS_BEFORE_LOG] = "edits-before-log",
 };
 
 struct options {

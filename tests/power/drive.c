@@ -152,6 +152,11 @@ static void judge_refusal(struct drive *drive, const struct once_op *op,
             drive->workload->segment_size / 2)
             model_break(drive->model, promise->key, "a small record is refused as too large");
         return;
+    case ONCE_ERR_FULL:
+        drive->counts.refused_full++;
+        if (drive->may_crowd && promise->grows)
+            return;
+        break;
     case ONCE_ERR_DAMAGED:
         drive->counts.refused_damaged++;
         if (drive->may_damage)

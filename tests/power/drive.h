@@ -69,6 +69,7 @@ struct drive {
     /* What may happen in this life. */
     bool may_fail;   /* writes may fail */
     bool may_fill;   /* space may run out */
+    bool may_crowd;  /* memory for objects may run out */
     bool may_damage; /* a bit was flipped */
     bool failed;     /* a durable write did: nothing may be told any more (INV-8) */
 
@@ -76,6 +77,7 @@ struct drive {
         uint64_t calls;
         uint64_t refused_space;
         uint64_t refused_large;
+        uint64_t refused_full;
         uint64_t refused_damaged;
         uint64_t finished_when_full;
         uint64_t lists;

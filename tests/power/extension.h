@@ -23,8 +23,8 @@ struct extension {
     /* A call, and the key that it is about, or HISTORY_NO_KEY. False: the workload's own turn. */
     bool (*next)(void *self, struct chance *chance, once_ms now_ms, int *ret_key,
                  struct once_op *ret_op);
-    /* The engine has decided an apply or a merge. Fills decision, effect, weight and reveals, and
-     * returns what it must be refused with; changes nothing. */
+    /* The engine has decided an apply or a merge. Fills decision, effect, weight, grows and
+     * reveals, and returns what it must be refused with; changes nothing. */
     int (*decide)(void *self, const struct once_op *op, struct promise *promise);
     /* There is a new entry in the journal: what was decided last, of whatever call. */
     void (*enter)(void *self, const struct promise *promise);
@@ -38,6 +38,8 @@ struct extension {
     void (*numbers)(void *self, const struct once_stats *stats);
     /* Compares all that there is; nothing may be under way. */
     void (*compare)(void *self, struct drive *drive);
+    /* A copy for the whole run. */
+    struct once_bytes (*keep)(void *self, struct once_bytes bytes);
     /* The life is over; the store's last numbers. */
     void (*over)(void *self, const struct once_stats *stats);
     const char *file; /* that it has on the disk, for flipped bits; may be NULL */

@@ -30,9 +30,9 @@ struct event {
     enum once_state state;
     int err;
     uint64_t fence;
-    size_t size;      /* of the result */
-    size_t journal;   /* DECIDED: entries up to this one; TOLD: what must be durable now */
-    bool changed;     /* DECIDED */
+    size_t size;               /* of the result */
+    size_t journal;            /* DECIDED: entries up to this one; TOLD: what must be durable now */
+    bool changed;              /* DECIDED */
     const struct once_do *dos; /* DECIDED, apply: borrowed for the whole run */
     size_t do_count;
     const char *note; /* static; NOTE */

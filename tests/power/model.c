@@ -183,6 +183,8 @@ struct promise model_decide(struct model *model, int key, const struct once_op *
         promise.err = model->extension->decide(model->extension->self, op, &promise);
     else
         promise.err = decide(model, key, op, now_ms, &promise.decision);
+    if (err == ONCE_ERR_FULL && promise.grows)
+        promise.err = err;
     if (promise.err == ONCE_OK) {
         promise.holds_since_ms = promise.decision.changed ? now_ms
                                                           : holds_since(model, &promise, op);
@@ -240,13 +242,18 @@ static struct once_reply reply_of(enum once_call_kind call, const struct once_de
     return reply;
 }
 
-/* A result that has no end is one of which only the beginning is known. */
-static bool result_is(struct once_bytes expected, struct once_bytes told)
+/* The rejection of an apply that was told to nobody: only its beginning is known. */
+static bool is_partly_known(struct once_bytes result)
 {
     static const char open[] = "{\"rejected\":";
 
-    if (expected.size > sizeof(open) && memcmp(expected.data, open, sizeof(open) - 1) == 0 &&
-        expected.data[expected.size - 1] != '}' && told.size > expected.size)
+    return result.size > sizeof(open) && memcmp(result.data, open, sizeof(open) - 1) == 0 &&
+           result.data[result.size - 1] != '}';
+}
+
+static bool result_is(struct once_bytes expected, struct once_bytes told)
+{
+    if (is_partly_known(expected) && told.size > expected.size)
         told.size = expected.size;
     return once__bytes_equal(expected, told);
 }
@@ -342,7 +349,7 @@ void model_told(struct model *model, const struct promise *promise, const struct
     }
     if (reply->err != ONCE_OK) {
         note_told(model, promise, reply);
-        if (reply->effect != promise->effect)
+        if (reply->effect != promise->effect && reply->err != ONCE_ERR_FULL)
             model_break(model, promise->key, "%s of effect %u is said of effect %u",
                         once_err_name(reply->err), promise->effect, reply->effect);
         return;
@@ -487,6 +494,22 @@ static struct once_reply seen_of(const struct once_record *record, once_ms now_m
     return reply_of(ONCE_CALL_GET, &decision, now_ms);
 }
 
+/* What was known in part is known now. */
+static void learn(struct model *model, struct once_record *record, const struct once_reply *reply)
+{
+    if (is_partly_known(record->result) && result_is(record->result, reply->result))
+        record->result = model->extension->keep(model->extension->self, reply->result);
+}
+
+static void learn_all(struct model *model, int key, const struct once_reply *reply)
+{
+    learn(model, &model->base[key], reply);
+    for (size_t i = 0; i < model->count; i++) {
+        if (model->entries[i].key == key)
+            learn(model, &model->entries[i].record, reply);
+    }
+}
+
 void model_saw(struct model *model, int key, const struct once_reply *reply, once_ms now_ms)
 {
     const struct once_record *record = &model->base[key];
@@ -521,6 +544,8 @@ void model_saw(struct model *model, int key, const struct once_reply *reply, onc
         return;
     }
     model->time_floor_ms = later(model->time_floor_ms, since_ms);
+    if (model->extension)
+        learn_all(model, key, reply);
     told_fence(model, key, reply->fence, reply->attempt);
 }
 

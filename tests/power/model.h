@@ -28,7 +28,7 @@ enum { MODEL_KEYS_MAX = 24, MODEL_ENTRIES_MAX = 2048, MODEL_FENCES_MAX = 8192 };
 
 /* One change. */
 struct model_entry {
-    int key; /* HISTORY_NO_KEY: only of what an extension knows */
+    int key;                   /* HISTORY_NO_KEY: only of what an extension knows */
     struct once_record record; /* after it */
     uint64_t last_fence;       /* largest fence given, after it */
     once_ms now_ms;
@@ -47,6 +47,7 @@ struct promise {
     size_t reveals;  /* entries of the journal that an answer without a change tells of */
     uint32_t effect; /* which one an error is about */
     size_t weight;   /* about as many bytes go to the log besides the record */
+    bool grows;      /* it needs memory for good: may be refused for that, whatever it comes to */
 };
 
 struct model {

@@ -270,6 +270,8 @@ static void set_random_faults(struct run *run)
     lift_faults(run);
     /* From the next operation on (the opening) to far behind the end of the life. */
     faults.cut_at = now + 1 + chance_below(chance, chance_percent(chance, 30) ? 12 : 90);
+    if (run->model.extension && chance_percent(chance, 25)) /* what is large takes longer */
+        faults.cut_at += chance_below(chance, 300);
     switch (chance_pick(chance, weights, 5)) {
     case 1:
         faults.fail_write_at = now + 1 + chance_below(chance, 50);
@@ -298,6 +300,10 @@ static void set_random_faults(struct run *run)
     }
     if (run->drive.may_fill)
         run->tally->fills++;
+    run->options.objects_size_max = 0;
+    run->drive.may_crowd = run->model.extension && chance_percent(chance, 5);
+    if (run->drive.may_crowd)
+        run->options.objects_size_max = (uint64_t)chance_between(chance, 1000, 60000);
     if (chance_percent(chance, 6)) {
         run->options.disk_size_max = (uint64_t)run->options.segment_size *
                                      (uint64_t)chance_between(chance, 6, 14);
@@ -360,9 +366,10 @@ static bool flip(struct run *run)
             return false;
         if (name[0] == '0')
             note(run, kind < 3 ? "FLIP in the sidecar of slot" : "FLIP in slot", (int64_t)slot);
-        note(run, name[0] == '0'   ? "FLIP at"
-                  : name[0] == 's' ? "FLIP in store, at"
-                                   : "FLIP in the extension's file, at",
+        note(run,
+             name[0] == '0'   ? "FLIP at"
+             : name[0] == 's' ? "FLIP in store, at"
+                              : "FLIP in the extension's file, at",
              (int64_t)offset);
         return true;
     }
@@ -399,7 +406,7 @@ bool run_random(struct run *run, uint64_t seed, struct tally *tally)
         set_random_faults(run);
         if (!open_at_last(run))
             break;
-        live(run, 20 + chance_below(chance, 120));
+        live(run, 20 + chance_below(chance, run->model.extension ? 240 : 120));
         end_life(run);
     }
     if (!run->model.broken) {

@@ -249,6 +249,7 @@ static inline bool help_record_same(const struct once__log_record *a,
     const struct once_record *x = &a->record, *y = &b->record;
 
     return help_bytes_same(a->ns, b->ns) && help_bytes_same(a->key, b->key) &&
+           a->change == b->change && help_bytes_same(a->edits, b->edits) &&
            a->previous_sequence == b->previous_sequence &&
            a->previous_offset == b->previous_offset && x->state == y->state &&
            x->attempt == y->attempt && x->fence == y->fence && x->created_ms == y->created_ms &&

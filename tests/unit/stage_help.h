@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For tests of stages: a table, a stage, and effects given as lines of text that are staged and then
- * put into the table, as the engine does.
+ * For tests of stages: a table, a stage, and effects given as lines of text that are staged and
+ * then put into the table, as the engine does.
  */
 #ifndef ONCE_TESTS_STAGE_HELP_H
 #define ONCE_TESTS_STAGE_HELP_H

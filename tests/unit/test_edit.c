@@ -7,7 +7,7 @@
 
 #include "object/object.h"
 
-/* ---- Examples: one of each kind, as bytes ----------------------------------------------------- */
+/* ---- Examples: one of each kind, as bytes ---------------------------------------------------- */
 
 struct example {
     const char *hex;
@@ -197,7 +197,7 @@ static void edit__without_room__leaves_the_buffer_as_it_was(void **state)
     }
 }
 
-/* ---- Refusals --------------------------------------------------------------------------------- */
+/* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void assert_damaged(struct once_bytes bytes, size_t at)
 {

@@ -334,6 +334,129 @@ static void guard__token_that_no_grant_gives__does_not_lock_everybody_out(void *
     assert_int_equal(once__effect_guard(&highest, ONCE_FENCE_MAX), ONCE__EFFECT_CHANGED);
 }
 
+/* --- LEASE, RENEW, RELEASE, HOLD --- */
+
+/* From now on for ten. */
+static enum once__effect_word lease_for(struct once__lease *lease, const char *owner, int64_t now)
+{
+    return once__effect_lease(lease, (struct once__claim){once_bytes_of(owner), now, now + 10});
+}
+
+static enum once__effect_word renew(struct once__lease *lease, uint64_t token, int64_t until)
+{
+    return once__effect_renew(lease, (struct once__renewal){token, until});
+}
+
+static void assert_lease(const struct once__lease *lease, uint64_t token, int64_t until,
+                         const char *owner)
+{
+    assert_int_equal(lease->token, token);
+    assert_int_equal(lease->until_ms, until);
+    assert_int_equal(lease->owner.size, strlen(owner));
+    if (lease->owner.size > 0)
+        assert_memory_equal(lease->owner.data, owner, lease->owner.size);
+}
+
+static void lease__while_it_lasts__is_nobody_elses(void **state)
+{
+    struct once__lease lease = {0};
+
+    (void)state;
+    assert_int_equal(lease_for(&lease, "ann", 100), ONCE__EFFECT_CHANGED);
+    assert_lease(&lease, 1, 110, "ann");
+    assert_int_equal(lease_for(&lease, "bob", 109), ONCE__EFFECT_HELD);
+    assert_int_equal(lease_for(&lease, "an", 109), ONCE__EFFECT_HELD);
+    assert_lease(&lease, 1, 110, "ann");
+    assert_int_equal(lease_for(&lease, "bob", 110), ONCE__EFFECT_CHANGED);
+    assert_lease(&lease, 2, 120, "bob");
+}
+
+static void lease__same_owner__gets_its_token_again_and_after_the_end_a_new_one(void **state)
+{
+    struct once__lease lease = {0};
+    char other_place[] = "ann";
+
+    (void)state;
+    assert_int_equal(lease_for(&lease, "ann", 0), ONCE__EFFECT_CHANGED);
+    assert_int_equal(lease_for(&lease, other_place, 9), ONCE__EFFECT_UNCHANGED);
+    assert_lease(&lease, 1, 10, "ann");
+    assert_int_equal(lease_for(&lease, "ann", 10), ONCE__EFFECT_CHANGED);
+    assert_lease(&lease, 2, 20, "ann");
+}
+
+/* S4: it wakes up, and is told so whatever it tries. */
+static void lease__paused_owner_that_wakes_up__is_refused_everything(void **state)
+{
+    struct once__lease lease = {0};
+
+    (void)state;
+    assert_int_equal(lease_for(&lease, "ann", 0), ONCE__EFFECT_CHANGED);
+    assert_int_equal(lease_for(&lease, "bob", 50), ONCE__EFFECT_CHANGED);
+    assert_int_equal(once__effect_hold(&lease, 1), ONCE__EFFECT_STALE);
+    assert_int_equal(renew(&lease, 1, 1000), ONCE__EFFECT_STALE);
+    assert_int_equal(once__effect_release(&lease, 1), ONCE__EFFECT_STALE);
+    assert_int_equal(once__effect_hold(&lease, 2), ONCE__EFFECT_UNCHANGED);
+    assert_lease(&lease, 2, 60, "bob");
+}
+
+static void lease__at_the_last_token__refuses_to_wrap(void **state)
+{
+    struct once__lease lease = {.token = ONCE_FENCE_MAX};
+
+    (void)state;
+    assert_int_equal(lease_for(&lease, "ann", 0), ONCE__EFFECT_OVERFLOW);
+    assert_lease(&lease, ONCE_FENCE_MAX, 0, "");
+    lease.token = ONCE_FENCE_MAX - 1;
+    assert_int_equal(lease_for(&lease, "ann", 0), ONCE__EFFECT_CHANGED);
+    assert_int_equal(lease_for(&lease, "ann", 5), ONCE__EFFECT_UNCHANGED);
+    assert_int_equal(lease_for(&lease, "ann", 10), ONCE__EFFECT_OVERFLOW);
+}
+
+static void renew__newest_token__never_shortens_and_may_come_late(void **state)
+{
+    struct once__lease lease = {0};
+
+    (void)state;
+    assert_int_equal(renew(&lease, 0, 5), ONCE__EFFECT_STALE);
+    assert_int_equal(lease_for(&lease, "ann", 0), ONCE__EFFECT_CHANGED);
+    assert_int_equal(renew(&lease, 2, 50), ONCE__EFFECT_STALE);
+    assert_int_equal(renew(&lease, 1, 9), ONCE__EFFECT_UNCHANGED);
+    assert_int_equal(renew(&lease, 1, 10), ONCE__EFFECT_UNCHANGED);
+    assert_lease(&lease, 1, 10, "ann");
+    /* Store time may be far past 10: nobody asked in between. */
+    assert_int_equal(renew(&lease, 1, 500), ONCE__EFFECT_CHANGED);
+    assert_lease(&lease, 1, 500, "ann");
+    assert_int_equal(lease_for(&lease, "bob", 499), ONCE__EFFECT_HELD);
+}
+
+static void release__once__frees_the_lease_and_ends_the_token(void **state)
+{
+    struct once__lease lease = {0};
+
+    (void)state;
+    assert_int_equal(once__effect_release(&lease, 0), ONCE__EFFECT_STALE);
+    assert_int_equal(lease_for(&lease, "ann", 0), ONCE__EFFECT_CHANGED);
+    assert_int_equal(once__effect_release(&lease, 2), ONCE__EFFECT_STALE);
+    assert_int_equal(once__effect_release(&lease, 1), ONCE__EFFECT_CHANGED);
+    assert_lease(&lease, 1, 0, "");
+    assert_int_equal(once__effect_release(&lease, 1), ONCE__EFFECT_UNCHANGED);
+    assert_int_equal(once__effect_hold(&lease, 1), ONCE__EFFECT_STALE);
+    assert_int_equal(renew(&lease, 1, 99), ONCE__EFFECT_STALE);
+    assert_lease(&lease, 1, 0, "");
+    assert_int_equal(lease_for(&lease, "bob", 0), ONCE__EFFECT_CHANGED);
+    assert_int_equal(once__effect_release(&lease, 1), ONCE__EFFECT_STALE);
+    assert_lease(&lease, 2, 10, "bob");
+}
+
+static void hold__lease_never_given__is_refused(void **state)
+{
+    const struct once__lease lease = {0};
+
+    (void)state;
+    assert_int_equal(once__effect_hold(&lease, 0), ONCE__EFFECT_STALE);
+    assert_int_equal(once__effect_hold(&lease, 1), ONCE__EFFECT_STALE);
+}
+
 /* --- SEQ --- */
 
 static enum once__effect_word seq(struct once__sequence *sequence, uint64_t epoch, uint64_t n)
@@ -369,7 +492,7 @@ static void seq__at_the_last_number__refuses_to_wrap(void **state)
     assert_int_equal(seq(&sequence, 2, 0), ONCE__EFFECT_CHANGED);
 }
 
-/* --- BUCKET, APPEND, EMIT --- */
+/* --- BUCKET, APPEND, EMIT, SENT --- */
 
 static void bucket__beyond_its_bound__is_rejected(void **state)
 {
@@ -427,14 +550,42 @@ static void append_and_emit__at_the_last_number__refuse_to_wrap(void **state)
     assert_int_equal(count, 1);
 }
 
+static void sent__message__goes_once(void **state)
+{
+    const struct once__receipt receipt = {.number = 3, .emitted = 3};
+    bool there = true;
+
+    (void)state;
+    assert_int_equal(once__effect_sent(&there, receipt), ONCE__EFFECT_CHANGED);
+    assert_false(there);
+    assert_int_equal(once__effect_sent(&there, receipt), ONCE__EFFECT_UNCHANGED);
+    assert_false(there);
+}
+
+/* Else a copy of it could take the message away as soon as there is one. */
+static void sent__number_that_was_never_given__is_rejected(void **state)
+{
+    bool there = false;
+
+    (void)state;
+    assert_int_equal(once__effect_sent(&there, (struct once__receipt){4, 3}),
+                     ONCE__EFFECT_NO_MESSAGE);
+    assert_int_equal(once__effect_sent(&there, (struct once__receipt){0, 3}),
+                     ONCE__EFFECT_NO_MESSAGE);
+    assert_int_equal(once__effect_sent(&there, (struct once__receipt){1, 0}),
+                     ONCE__EFFECT_NO_MESSAGE);
+    assert_false(there);
+}
+
 /* --- The table --- */
 
 /* A3 by name: what is refused without a key, and what is accepted. */
 static void table__needs_key__is_what_the_mission_says(void **state)
 {
     static const enum once__effect_id refused[] = {
-        ONCE__ADD,  ONCE__ADD_BOUNDED, ONCE__GADD,  ONCE__SET,    ONCE__DELETE,
-        ONCE__MOVE, ONCE__APPEND,      ONCE__GRANT, ONCE__BUCKET, ONCE__EMIT,
+        ONCE__ADD,    ONCE__ADD_BOUNDED, ONCE__GADD,   ONCE__PNADD, ONCE__INSERT,
+        ONCE__REMOVE, ONCE__SET,         ONCE__DELETE, ONCE__MOVE,  ONCE__APPEND,
+        ONCE__GRANT,  ONCE__LEASE,       ONCE__BUCKET, ONCE__EMIT,
     };
     size_t count = 0;
 
@@ -496,12 +647,21 @@ int main(void)
         cmocka_unit_test(grant__each__is_larger_until_there_are_no_more),
         cmocka_unit_test(guard__at_or_below_the_highest__is_rejected),
         cmocka_unit_test(guard__token_that_no_grant_gives__does_not_lock_everybody_out),
+        cmocka_unit_test(lease__while_it_lasts__is_nobody_elses),
+        cmocka_unit_test(lease__same_owner__gets_its_token_again_and_after_the_end_a_new_one),
+        cmocka_unit_test(lease__paused_owner_that_wakes_up__is_refused_everything),
+        cmocka_unit_test(lease__at_the_last_token__refuses_to_wrap),
+        cmocka_unit_test(renew__newest_token__never_shortens_and_may_come_late),
+        cmocka_unit_test(release__once__frees_the_lease_and_ends_the_token),
+        cmocka_unit_test(hold__lease_never_given__is_refused),
         cmocka_unit_test(seq__new_duplicate_gap_and_zombie__are_told_apart),
         cmocka_unit_test(seq__at_the_last_number__refuses_to_wrap),
         cmocka_unit_test(bucket__beyond_its_bound__is_rejected),
         cmocka_unit_test(append__blind__appends_every_time),
         cmocka_unit_test(append__at_a_version__appends_once),
         cmocka_unit_test(append_and_emit__at_the_last_number__refuse_to_wrap),
+        cmocka_unit_test(sent__message__goes_once),
+        cmocka_unit_test(sent__number_that_was_never_given__is_rejected),
         cmocka_unit_test(table__needs_key__is_what_the_mission_says),
         cmocka_unit_test(table__every_row__is_filled_in_and_its_own),
         cmocka_unit_test(words__all__have_a_text),

@@ -473,6 +473,43 @@ static void changes__no_room_and_no_news__is_ok(void **unused)
     side_end(&side);
 }
 
+/* However much is asked for: the engine's lock is held meanwhile. */
+static void changes__very_many__work_for_one_message_is_bounded(void **unused)
+{
+    enum { MANY = 20000, AT_ONCE = 1 << 14 };
+    struct once_changes_cursor cursor = {0}, walking = {0};
+    struct once_bytes message, one = MAKE(once_max_set(1, &out));
+    struct side from, to;
+    char name[32];
+
+    (void)unused;
+    side_begin(&from);
+    side_begin(&to);
+    for (int i = 0; i < MANY; i++) /* 4 MiB of notes have room for them */
+        side_change(&from, "n", one);
+    assert_true(ask(&from, &cursor, SIZE_ANY, &message));
+    assert_int_equal(cursor.since, AT_ONCE);
+    assert_int_equal(take_message(&to, message), 1);
+    assert_false(ask(&from, &cursor, SIZE_ANY, &message));
+    assert_int_equal(cursor.since, MANY);
+
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof name, "counter-%d", i);
+        side_count(&from, name, 1);
+    }
+    side_change(&from, "last", one);
+    side_restart(&from);
+    walking.since = MANY;
+    assert_true(ask(&from, &walking, SIZE_ANY, &message));
+    assert_int_equal(message.size, 0);
+    assert_int_equal(walking.at, AT_ONCE);
+    assert_false(ask(&from, &walking, SIZE_ANY, &message));
+    assert_int_equal(take_message(&to, message), 1);
+    assert_has(&from, &to);
+    side_end(&from);
+    side_end(&to);
+}
+
 /* Random updates of every type, changes of many objects, restarts, and questions of random size in
  * between; in the end the other side has everything. */
 static void changes__random__give_everything(void **unused)
@@ -714,6 +751,7 @@ int main(void)
         TEST(changes__cursor_that_cannot_be__starts_from_zero),
         TEST(changes__no_room__nothing_changed),
         TEST(changes__no_room_and_no_news__is_ok),
+        TEST(changes__very_many__work_for_one_message_is_bounded),
         TEST(changes__random__give_everything),
         TEST(delta__random__leads_from_the_state_then_to_the_state_now),
         TEST(delta__of_a_large_set__is_small),

@@ -116,10 +116,17 @@ static void record__any__comes_back_as_it_was(void **state)
     (void)state;
     for (int run = 0; run < RUNS; run++) {
         struct once__log_record rec = help_random_record(&seed, 1000), back, view;
-        uint32_t size = once__record_size(&rec), back_size, view_size;
+        uint32_t size, back_size, view_size;
         uint64_t check, back_check;
 
-        if (help_random(&seed) % 2) {
+        if (run % 4 == 1)
+            rec = (struct once__log_record){.change = 1}; /* edits alone */
+        if (run % 2) {
+            rec.change = 1 + help_random(&seed) % ONCE_VERSION_MAX;
+            rec.edits = help_random_bytes(&seed, 0, 2000);
+        }
+        size = once__record_size(&rec);
+        if (rec.ns.size > 0 && help_random(&seed) % 2) {
             rec.previous_sequence = 1 + help_random(&seed) % 1000;
             rec.previous_offset = ONCE__RECORD_OFFSET_MIN +
                                   8 * (uint32_t)(help_random(&seed) % 1000000);
@@ -162,6 +169,8 @@ static void record__all_bounds__comes_back_as_it_was(void **state)
     rec.record.expires_ms = ONCE_TIME_MS_MAX;
     rec.record.code = INT32_MIN;
     rec.previous_sequence = UINT64_MAX;
+    rec.change = UINT64_MAX;
+    rec.edits = (struct once_bytes){.data = payload, .size = ONCE_EDITS_SIZE_MAX};
     assert_int_equal(once__record_size(&rec), ONCE__RECORD_SIZE_MAX);
     once__record_encode(&rec, bytes);
     back = decoded((struct once_bytes){.data = bytes, .size = ONCE__RECORD_SIZE_MAX}, &size, NULL);
@@ -218,6 +227,86 @@ static void record__layout__is_as_specified(void **state)
     for (uint32_t i = 8; i < size; i++)
         snprintf(text + 2 * (i - 8), 3, "%02x", bytes[i]);
     assert_string_equal(text, expected);
+}
+
+/* What is behind the check of an encoded record, in hex. */
+static void hex_of(const struct once__log_record *rec, char ret_text[513])
+{
+    uint32_t size = once__record_size(rec);
+    uint8_t bytes[256];
+
+    assert_true(size <= sizeof bytes);
+    once__record_encode(rec, bytes);
+    for (uint32_t i = 8; i < size; i++)
+        snprintf(ret_text + 2 * (i - 8), 3, "%02x", bytes[i]);
+}
+
+static void record__layout_of_edits__is_as_specified(void **state)
+{
+    struct once__log_record applied = {.ns = once_bytes_of("n"),
+                                       .key = once_bytes_of("k"),
+                                       .change = 0x0102,
+                                       .edits = once_bytes_of("edits")};
+    struct once__log_record alone = {.change = 3, .edits = once_bytes_of("edits")};
+    char text[513] = "", zeros[65] = "";
+
+    (void)state;
+    memset(zeros, '0', 64);
+    hex_of(&applied, text);
+    assert_memory_equal(text, "700000000200010100000000", 24); /* size, kind, state, sizes */
+    assert_string_equal(text + 160, "0201000000000000"         /* change */
+                                    "0500000000000000"         /* size of the edits */
+                                    "6e6b"                     /* n, k */
+                                    "6564697473"               /* edits */
+                                    "00");
+    hex_of(&alone, text);
+    assert_memory_equal(text, "7000000003", 10);
+    assert_memory_equal(text + 10, zeros, 64);
+    assert_memory_equal(text + 74, zeros, 64);
+    assert_string_equal(text + 160, "0300000000000000"
+                                    "0500000000000000"
+                                    "6564697473"
+                                    "000000");
+}
+
+/* A right check does not make a wrong record with edits right. */
+static void record__sealed_nonsense_of_edits__is_refused(void **state)
+{
+    static const struct {
+        bool alone;
+        size_t offset;
+        uint8_t value;
+    } changes[] = {
+        {false, 12, 1}, {false, 12, 3},  {false, 12, 4},   {false, 88, 0}, {false, 96, 13},
+        {false, 96, 4}, {false, 99, 1},  {false, 100, 1},  {false, 15, 0}, {true, 12, 1},
+        {true, 12, 2},  {true, 13, 1},   {true, 14, 1},    {true, 15, 1},  {true, 16, 1},
+        {true, 18, 1},  {true, 20, 1},   {true, 24, 1},    {true, 32, 1},  {true, 87, 1},
+        {true, 88, 0},  {true, 96, 200}, {true, 99, 0x7f}, {true, 102, 1}, {true, 111, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct once__log_record rec = {.change = 7, .edits = once_bytes_of("edits")};
+        uint8_t bytes[256];
+        uint32_t size;
+
+        if (!changes[i].alone) {
+            rec.ns = once_bytes_of("n");
+            rec.key = once_bytes_of("k");
+        }
+        size = once__record_size(&rec);
+        once__record_encode(&rec, bytes);
+        assert_int_equal(refused(at_guard(bytes, size)), ONCE_OK);
+        assert_int_not_equal(bytes[changes[i].offset], changes[i].value);
+        bytes[changes[i].offset] = changes[i].value;
+        reseal(bytes, size);
+        if (refused(at_guard(bytes, size)) != ONCE_ERR_DAMAGED)
+            fail_msg("%d byte %zu", changes[i].alone, changes[i].offset);
+        for (uint32_t end = 0; end < size; end++) {
+            once__record_encode(&rec, bytes);
+            assert_int_equal(refused(at_guard(bytes, end)), ONCE_ERR_DAMAGED);
+        }
+    }
 }
 
 static void record__any_byte_flipped__is_refused(void **state)
@@ -669,7 +758,8 @@ static void sidecar__sealed_nonsense__is_refused(void **state)
     assert_int_equal(resealed(32, 0), ONCE_ERR_DAMAGED);           /* sequence */
     assert_int_equal(resealed(48, ENTRIES + 1), ONCE_ERR_DAMAGED); /* counts */
     assert_int_equal(resealed(48, UINT64_MAX), ONCE_ERR_DAMAGED);
-    assert_int_equal(resealed(56, 1), ONCE_ERR_DAMAGED);                       /* zeros */
+    assert_int_equal(resealed(56, 1), ONCE_OK);                   /* changes: any number */
+    assert_int_equal(resealed(56, 1ULL << 32), ONCE_ERR_DAMAGED); /* zeros */
     assert_int_equal(resealed(FIRST, UINT64_MAX << 20 | 3), ONCE_ERR_DAMAGED); /* order */
     assert_int_equal(resealed(FIRST + 16 * (ENTRIES - 1), UINT64_MAX << 20 | 3), ONCE_OK);
     for (int i = 0; i < 3; i++) {
@@ -693,6 +783,107 @@ static void sidecar__bounded_buffer__is_full_and_unchanged(void **state)
     assert_int_equal(once__sidecar_encode(&header, entries, kills, &buf), ONCE_ERR_FULL);
     assert_int_equal(buf.size, 0);
     once_buf_release(&buf);
+}
+
+/* ---- Snapshots ------------------------------------------------------------------------------- */
+
+static struct once__snapshot_header some_snapshot(void)
+{
+    struct once__snapshot_header header = {
+        .from = 3, .change = 0x0405, .created_ms = help_now_ms, .flags = ONCE__SNAPSHOT_REPAIRED};
+
+    memset(header.store_id, 9, sizeof header.store_id);
+    return header;
+}
+
+static int snapshot_refused(const uint8_t *bytes, size_t size)
+{
+    struct once__snapshot_header header;
+    struct once_defect defect = {.offset = SIZE_MAX};
+    int err = once__snapshot_header_decode(at_guard(bytes, size), &header, &defect);
+
+    if (err != ONCE_OK)
+        assert_true(defect.what && defect.offset <= size);
+    return err;
+}
+
+static void snapshot_header__flipped_cut_or_nonsense__is_refused(void **state)
+{
+    static const struct {
+        size_t offset;
+        uint8_t value;
+        int err;
+    } changes[] = {{8, 2, ONCE_ERR_VERSION},     {12, 2, ONCE_ERR_DAMAGED},
+                   {15, 1, ONCE_ERR_DAMAGED},    {32, 0, ONCE_ERR_DAMAGED},
+                   {55, 0x80, ONCE_ERR_DAMAGED}, {40, 0, ONCE_OK}};
+    struct once__snapshot_header header = some_snapshot(), back;
+    uint8_t bytes[ONCE__SNAPSHOT_HEADER_SIZE];
+    uint64_t check;
+
+    (void)state;
+    once__snapshot_header_encode(&header, bytes);
+    assert_memory_equal(bytes, "Onceobjs\1\0\0\0\1\0\0\0\11\11", 18);
+    assert_memory_equal(bytes + 32, "\3\0\0\0\0\0\0\0\5\4\0\0\0\0\0\0", 16);
+    assert_int_equal(once__snapshot_header_decode(at_guard(bytes, sizeof bytes), &back, NULL),
+                     ONCE_OK);
+    assert_memory_equal(back.store_id, header.store_id, sizeof back.store_id);
+    assert_true(back.from == header.from && back.change == header.change &&
+                back.created_ms == header.created_ms && back.flags == header.flags);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        assert_int_equal(snapshot_refused(bytes, i), ONCE_ERR_DAMAGED);
+        for (int bit = 0; bit < 8; bit++) {
+            bytes[i] ^= (uint8_t)(1 << bit);
+            assert_int_equal(snapshot_refused(bytes, sizeof bytes), ONCE_ERR_DAMAGED);
+            bytes[i] ^= (uint8_t)(1 << bit);
+        }
+    }
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        once__snapshot_header_encode(&header, bytes);
+        bytes[changes[i].offset] = changes[i].value;
+        check = XXH3_64bits(bytes, 56);
+        memcpy(bytes + 56, &check, 8);
+        if (snapshot_refused(bytes, sizeof bytes) != changes[i].err)
+            fail_msg("byte %zu", changes[i].offset);
+    }
+}
+
+static void snapshot_chunk__other_place_snapshot_or_bytes__is_not_good(void **state)
+{
+    struct once__snapshot_header header = some_snapshot(), other = header;
+    struct once_bytes bytes = once_bytes_of("some edits, some more edits");
+    uint8_t head[ONCE__SNAPSHOT_CHUNK_HEADER_SIZE], changed[32];
+    struct once__snapshot_chunk chunk, as_end;
+    struct once_defect defect;
+
+    (void)state;
+    once__snapshot_chunk_encode(&header, 5, false, bytes, head);
+    assert_int_equal(once__snapshot_chunk_decode(head, &chunk, &defect), ONCE_OK);
+    assert_true(chunk.size == bytes.size && !chunk.is_end);
+    assert_true(once__snapshot_chunk_good(&header, 5, &chunk, bytes));
+    assert_false(once__snapshot_chunk_good(&header, 4, &chunk, bytes));
+    assert_false(once__snapshot_chunk_good(&header, 6, &chunk, bytes));
+    as_end = chunk;
+    as_end.is_end = true;
+    assert_false(once__snapshot_chunk_good(&header, 5, &as_end, bytes));
+    other.change++;
+    assert_false(once__snapshot_chunk_good(&other, 5, &chunk, bytes));
+    memcpy(changed, bytes.data, bytes.size);
+    for (size_t i = 0; i < bytes.size; i++) {
+        changed[i] ^= 1;
+        assert_false(once__snapshot_chunk_good(&header, 5, &chunk,
+                                               (struct once_bytes){changed, bytes.size}));
+        changed[i] ^= 1;
+    }
+    assert_false(once__snapshot_chunk_good(&header, 5, &chunk,
+                                           (struct once_bytes){bytes.data, bytes.size - 1}));
+    head[4] = 1; /* an end has its own size */
+    assert_int_equal(once__snapshot_chunk_decode(head, &chunk, &defect), ONCE_ERR_DAMAGED);
+    head[4] = 2;
+    assert_int_equal(once__snapshot_chunk_decode(head, &chunk, &defect), ONCE_ERR_DAMAGED);
+    memset(head, 0, sizeof head); /* nothing in it */
+    assert_int_equal(once__snapshot_chunk_decode(head, &chunk, &defect), ONCE_ERR_DAMAGED);
+    head[3] = 0x7f;
+    assert_int_equal(once__snapshot_chunk_decode(head, &chunk, &defect), ONCE_ERR_DAMAGED);
 }
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -730,6 +921,8 @@ int main(void)
         cmocka_unit_test(record__all_bounds__comes_back_as_it_was),
         cmocka_unit_test(record__forgotten__keeps_its_name),
         cmocka_unit_test(record__layout__is_as_specified),
+        cmocka_unit_test(record__layout_of_edits__is_as_specified),
+        cmocka_unit_test(record__sealed_nonsense_of_edits__is_refused),
         cmocka_unit_test(record__any_byte_flipped__is_refused),
         cmocka_unit_test(record__cut_anywhere__is_refused),
         cmocka_unit_test(record__sealed_nonsense__is_refused),
@@ -746,6 +939,8 @@ int main(void)
         cmocka_unit_test(sidecar__any_byte_flipped_or_cut__is_refused),
         cmocka_unit_test(sidecar__sealed_nonsense__is_refused),
         cmocka_unit_test(sidecar__bounded_buffer__is_full_and_unchanged),
+        cmocka_unit_test(snapshot_header__flipped_cut_or_nonsense__is_refused),
+        cmocka_unit_test(snapshot_chunk__other_place_snapshot_or_bytes__is_not_good),
         cmocka_unit_test(file_names__every_slot__comes_back),
     };
 

@@ -196,6 +196,15 @@ static void rows__where_a_law_fails__the_counterexample_is_minimal(void **state)
                    "SET a, SET b: b (version 2); SET b, SET a: a (version 2)");
     expect_example(ONCE__GADD, ONCE__LAW_IDEMPOTENT,
                    "GADD A 1 twice: gcounter{A:1}, then gcounter{A:2}");
+    expect_example(ONCE__PNADD, ONCE__LAW_IDEMPOTENT,
+                   "PNADD A 1 twice: pncounter{A:+1-0}, then pncounter{A:+2-0}");
+    expect_example(ONCE__INSERT, ONCE__LAW_IDEMPOTENT,
+                   "INSERT A a twice: awset{a A:1 | A:1}, then awset{a A:2 | A:2}");
+    expect_example(ONCE__LEASE, ONCE__LAW_COMMUTATIVE,
+                   "LEASE a at 0 until 1, LEASE b at 0 until 1: a's until 1 (token 1); "
+                   "LEASE b at 0 until 1, LEASE a at 0 until 1: b's until 1 (token 1)");
+    expect_example(ONCE__SENT, ONCE__LAW_ASSOCIATIVE,
+                   "from [a]: (SENT 1, SENT 2), SENT 2: [a]; SENT 1, (SENT 2, SENT 2): [-]");
 }
 
 /* Idempotent is not enough: these are, and a late duplicate still does harm. */
@@ -210,6 +219,14 @@ static void rows__idempotent_but_late_duplicates_hurt__need_a_key(void **state)
     expect_example(ONCE__MOVE, ONCE__LAW_LATE,
                    "from a with a>b b>a: MOVE a b, MOVE b a, MOVE a b again: b; "
                    "without the repeat: a");
+    assert_true(once__effects[ONCE__REMOVE].laws.idempotent);
+    expect_example(ONCE__REMOVE, ONCE__LAW_LATE,
+                   "REMOVE a, INSERT A a, REMOVE a again: awset{ | A:1}; "
+                   "without the repeat: awset{a A:1 | A:1}");
+    assert_true(once__effects[ONCE__LEASE].laws.idempotent);
+    expect_example(ONCE__LEASE, ONCE__LAW_LATE,
+                   "LEASE a at 0 until 1, RELEASE 1, LEASE a at 0 until 1 again: "
+                   "a's until 1 (token 2); without the repeat: released (token 1)");
 }
 
 /* --- Wrong merges. States are one byte, the index itself; described as a number --- */

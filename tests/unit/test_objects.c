@@ -59,7 +59,7 @@ static struct once__edit merging(const char *name, struct once_bytes delta, uint
         .kind = delta.data[0], .name = b(name), .to.merge = {.delta = delta, .version = version}};
 }
 
-/* ---- Each kind -------------------------------------------------------------------------------- */
+/* ---- Each kind ------------------------------------------------------------------------------- */
 
 static void put__of_a_replacing_kind__is_what_it_says(void **state)
 {
@@ -303,7 +303,22 @@ static void put__to_an_object_of_another_type__is_refused_and_changes_nothing(vo
     once__objects_free(objects);
 }
 
-/* ---- Messages by number ----------------------------------------------------------------------- */
+/* Under the secret of these tests the two have the same 42 bits of hash that the table keeps. */
+static void objects__whose_hashes_are_alike__are_told_apart(void **state)
+{
+    struct once__objects *objects = objects_new();
+
+    (void)state;
+    put(objects, counter("n1033406", 1));
+    assert_null(once__objects_find(objects, b("n4781235")));
+    put(objects, counter("n4781235", 2));
+    assert_int_equal(once__objects_count(objects), 2);
+    assert_int_equal(once__object_counter(found(objects, "n1033406")), 1);
+    assert_int_equal(once__object_counter(found(objects, "n4781235")), 2);
+    once__objects_free(objects);
+}
+
+/* ---- Messages by number ---------------------------------------------------------------------- */
 
 /* Any numbers come and go, in any order, against a row of flags. */
 static void outbox__of_random_numbers__finds_what_is_there_and_the_next(void **state)
@@ -348,7 +363,7 @@ static void outbox__of_random_numbers__finds_what_is_there_and_the_next(void **s
     once__objects_free(objects);
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void put_counters(struct once__objects *objects, uint64_t count)
 {
@@ -395,6 +410,7 @@ static void expect__of_so_many__leaves_no_growing_to_do(void **state)
     (void)state;
     assert_ok(once__objects_expect(objects, COUNT));
     assert_ok(once__objects_expect(objects, 1)); /* fewer: stays */
+    assert_int_equal(once__objects_expect(objects, ONCE_OBJECTS_MAX + 1), ONCE_ERR_FULL);
     once__heap_deny = deny_slots;
     put_counters(objects, COUNT);
     once__heap_deny = NULL;
@@ -413,6 +429,12 @@ static void objects__as_they_come_and_go__have_a_size_near_their_dump(void **sta
         put(objects, event("log", n, "a payload of some bytes"));
         put(objects, message("topic", n, "another one"));
         put(objects, sent("topic", n - n % 2 + 1));
+    }
+    for (unsigned i = 0; i < 1000; i++) {
+        char name[ONCE_BUCKET_SIZE_MAX + 1];
+
+        snprintf(name, sizeof name, "%064u", i);
+        put(objects, bucket("h", name, i + 1));
     }
     dump = dump_of(objects);
     assert_true(once__objects_encoded_size(objects) < dump.size * 5 / 4);
@@ -437,6 +459,7 @@ int main(void)
         cmocka_unit_test_teardown(mergeable__past_the_bound__is_refused_and_stays, help_release),
         cmocka_unit_test_teardown(put__to_an_object_of_another_type__is_refused_and_changes_nothing,
                                   help_release),
+        cmocka_unit_test_teardown(objects__whose_hashes_are_alike__are_told_apart, help_release),
         cmocka_unit_test_teardown(outbox__of_random_numbers__finds_what_is_there_and_the_next,
                                   help_release),
         cmocka_unit_test_teardown(objects__a_million_counters__cost_less_than_100_bytes_each,

@@ -87,7 +87,7 @@ static void world_free(struct world *world)
     free(world);
 }
 
-/* ---- Edits ------------------------------------------------------------------------------------ */
+/* ---- Edits ----------------------------------------------------------------------------------- */
 
 static void edit_merge(struct world *world, struct model *model, struct once__edit *edit)
 {
@@ -211,7 +211,7 @@ static void world_step(struct world *world)
     put(world->objects, world_edit(world));
 }
 
-/* ---- The model -------------------------------------------------------------------------------- */
+/* ---- The model ------------------------------------------------------------------------------- */
 
 static void check_items(const struct model *model, const struct once__object *object, bool events)
 {
@@ -312,7 +312,7 @@ static void check_world(const struct world *world)
     assert_int_equal(once__objects_count(world->objects), count);
 }
 
-/* ---- Properties ------------------------------------------------------------------------------- */
+/* ---- Properties ------------------------------------------------------------------------------ */
 
 static void put__of_random_edits__is_what_the_model_is(void **state)
 {
@@ -416,7 +416,7 @@ static void dump__in_slices_while_objects_change__is_mended_by_the_edits_since(v
     world_free(world);
 }
 
-/* ---- No memory -------------------------------------------------------------------------------- */
+/* ---- No memory ------------------------------------------------------------------------------- */
 
 static unsigned allowed;
 
@@ -470,15 +470,23 @@ static void dump__into_a_full_buffer__gives_nothing_and_stays(void **state)
     for (int step = 0; step < 3000; step++)
         world_step(world);
     for (uint64_t i = 0; i < once__objects_count(world->objects); i++) {
-        struct once_buf out;
+        const struct once__object *object = once__objects_at(world->objects, i);
+        struct once_buf whole = fresh();
         uint64_t part = 0;
 
-        once_buf_init(&out, 4);
-        assert_int_equal(once__object_dump(once__objects_at(world->objects, i), &part, 1, &out),
-                         ONCE_ERR_FULL);
-        assert_int_equal(part, 0);
-        assert_int_equal(out.size, 0);
-        once_buf_release(&out);
+        while (part != UINT64_MAX)
+            assert_ok(once__object_dump(object, &part, 1, &whole));
+        for (size_t size_max = 0; size_max < whole.size; size_max += 1 + whole.size / 10) {
+            struct once_buf out;
+
+            once_buf_init(&out, size_max);
+            part = 0;
+            assert_int_equal(once__object_dump(object, &part, SIZE_MAX, &out), ONCE_ERR_FULL);
+            assert_int_equal(part, 0);
+            assert_int_equal(out.size, 0);
+            once_buf_release(&out);
+        }
+        once_buf_release(&whole);
     }
     world_free(world);
 }

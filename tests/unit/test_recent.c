@@ -159,6 +159,26 @@ static void recent__larger_than_the_ring__forgets_up_to_it(void **unused)
     once__recent_free(recent);
 }
 
+/* As recovery does it, which reads old edits over newer ones. */
+static void recent__older_version__forgets_what_came_before(void **unused)
+{
+    static const uint64_t versions[] = {5, 9, 3, 9, 7, 10};
+    struct seen seen = {.next = 5};
+    struct once__recent *recent;
+
+    (void)unused;
+    assert_ok(once__recent_new(&recent));
+    for (uint64_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+        struct once__edit edit = numbered(i, versions[i]);
+
+        once__recent_note(recent, &edit);
+    }
+    assert_int_equal(once__recent_since(recent), 9);
+    assert_ok(once__recent_walk(recent, 9, see, &seen));
+    assert_int_equal(seen.count, 1);
+    once__recent_free(recent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -166,6 +186,7 @@ int main(void)
         cmocka_unit_test(recent__each_says_stop__stops_and_returns_it),
         cmocka_unit_test(recent__started__knows_what_comes_after),
         cmocka_unit_test(recent__larger_than_the_ring__forgets_up_to_it),
+        cmocka_unit_test(recent__older_version__forgets_what_came_before),
     };
 
     return cmocka_run_group_tests_name("recent", tests, NULL, NULL);

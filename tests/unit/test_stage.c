@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each effect on a stage: what it gives, when it is rejected and what that says, and several of them
- * on one object. What a stage refuses is in test_stage_refuse.c.
+ * Each effect on a stage: what it gives, when it is rejected and what that says, and several of
+ * them on one object. What a stage refuses is in test_stage_refuse.c.
  */
 #include "unit/stage_help.h"
 
@@ -125,6 +125,8 @@ static void awset__inserts_and_removes__counts_members(void **state)
                      1);
     assert_int_equal(bench_apply(b, "[0]", "REMOVE cart apple", NULL), 0);
     assert_int_equal(bench_apply(b, "[0]", "REMOVE never apple", NULL), 0);
+    bench_apply(b, "[2,0,2]", "INSERT cart k '' zebra", "INSERT cart n zebra ''",
+                "REMOVE cart zebra ''", NULL);
     assert_int_equal(
         once_lattice_count(once__object_state(once__objects_at(b->objects, 0)), &count), ONCE_OK);
     assert_int_equal(count, 2);
@@ -147,8 +149,8 @@ static void awset__inserted_again_and_again__does_not_grow(void **state)
     bench_apply(b, "[0,1]", "REMOVE cart apple", "REMOVE cart pear", NULL);
 }
 
-/* The same set comes out, whether members come one by one or all at once. */
-static void awset__many_at_once__equals_one_by_one(void **state)
+/* One dot for each member, whether they come one by one or all at once, once or twice. */
+static void awset__many_at_once__is_as_small_as_one_by_one(void **state)
 {
     struct bench *b = *state;
     char many[8192] = "INSERT cart n", one[64];
@@ -162,9 +164,9 @@ static void awset__many_at_once__equals_one_by_one(void **state)
     bench_apply(b, "[250]", many, NULL);
     assert_int_equal(once__object_state(once__objects_at(b->objects, 0)).size,
                      once__object_state(once__objects_at(b->objects, 1)).size);
-    assert_memory_equal(once__object_state(once__objects_at(b->objects, 0)).data,
-                        once__object_state(once__objects_at(b->objects, 1)).data,
-                        once__object_state(once__objects_at(b->objects, 0)).size);
+    bench_apply(b, "[0]", many, NULL);
+    assert_int_equal(once__object_state(once__objects_at(b->objects, 0)).size,
+                     once__object_state(once__objects_at(b->objects, 1)).size);
 }
 
 static void register__is_versioned(void **state)
@@ -368,8 +370,6 @@ static void outbox__numbers_messages_and_lets_them_go(void **state)
     assert_int_equal(bench_apply(b, "[0]", "SENT t 1 3", NULL), 0);
     bench_reject(b, 1, "NO_MESSAGE", "t gave numbers up to 3 so far, and 4 is none of them",
                  "SENT t 2 4", NULL);
-    bench_reject(b, 1, "NO_MESSAGE", "t gave numbers up to 3 so far, and 0 is none", "SENT t 0",
-                 NULL);
     /* Emitted and taken out again at once, and a second time by another SENT. */
     assert_int_equal(bench_apply(b, "[4,2,0]", "EMIT t four", "SENT t 2 4", "SENT t 4 2", NULL), 3);
     assert_int_equal(once__object_message_count(once__objects_at(b->objects, 0)), 0);
@@ -443,7 +443,7 @@ int main(void)
         BENCH_TEST(clock__past_what_a_result_can_say__is_rejected),
         BENCH_TEST(awset__inserts_and_removes__counts_members),
         BENCH_TEST(awset__inserted_again_and_again__does_not_grow),
-        BENCH_TEST(awset__many_at_once__equals_one_by_one),
+        BENCH_TEST(awset__many_at_once__is_as_small_as_one_by_one),
         BENCH_TEST(register__is_versioned),
         BENCH_TEST(machine__is_declared_once_and_moves),
         BENCH_TEST(move__illegal__names_the_legal_ones),

@@ -3,11 +3,11 @@
  * Many small objects: what one takes in memory, what a snapshot of all of them costs those who apply
  * meanwhile, and how long a restart takes.
  *
- * A store is filled with counters of 16-byte names. Then, several times: load in large batches until
- * a snapshot begins; one caller with single applies of three effects while it is written; the same
+ * A store is filled with counters of 16-byte names. Then, several times: large values of one register
+ * fill the log until a snapshot begins; one caller with single applies of three effects while it is written; the same
  * for as long when it is done. Restarts are with a cold page cache: after a clean close, and after
- * the process went away while a snapshot was written, which is when there is most to read: the old
- * snapshot and all of the log behind it. Counters must be what they were.
+ * the process went away while a snapshot was written that counters alone had made due, which is when
+ * there is most to read: the old snapshot and all of the log behind it. Counters must be what they were.
  *
  * Prints "objects.…"; what is judged has limit=. Exits 1 when a limit is missed, unless
  * --report-only is given, which also makes all of it small.
@@ -26,7 +26,7 @@
 
 enum { EFFECTS_MAX = ONCE_EFFECTS_MAX, OPS = 64, WORDS = 3, NAME_SIZE = 16, SINGLE_EFFECTS = 3 };
 enum { SNAPSHOTS = 3, LATENCIES_MAX = 1 << 20, SPOT_CHECKS = 1000 };
-enum { SNAPSHOT_MS_MAX = 120000 };
+enum { SNAPSHOT_MS_MAX = 120000, BALLAST_SIZE = 1 << 16, BALLAST_OPS = 8 };
 enum { PAUSE_MS_MAX = 50, RESTART_MS_MAX = 5000 };
 
 struct settings {
@@ -155,6 +155,30 @@ static uint64_t apply_batch(struct bench *bench, uint64_t first)
     return done;
 }
 
+/* Makes the log longer, and objects hardly. */
+static void apply_ballast(struct bench *bench)
+{
+    static const uint8_t value[BALLAST_SIZE];
+    static const struct once_bytes words[] = {
+        {(const uint8_t *)"SET", 3}, {(const uint8_t *)"ballast", 7}, {value, sizeof value}};
+    static const struct once_do set = {words, WORDS};
+
+    for (size_t i = 0; i < BALLAST_OPS; i++) {
+        bench_keys_next(&bench->source, &bench->orders[i].key, 1);
+        bench->ops[i] = (struct once_op){
+            .call = ONCE_CALL_APPLY,
+            .ns = once_bytes_of("bench"),
+            .key = key_of(&bench->orders[i]),
+            .fingerprint = {bench_value, BENCH_FINGERPRINT_SIZE},
+            .dos = &set,
+            .do_count = 1,
+        };
+    }
+    (void)once_call(bench->store, bench->ops, BALLAST_OPS);
+    for (size_t i = 0; i < BALLAST_OPS; i++)
+        check_reply(&bench->ops[i].reply);
+}
+
 /* One apply, as an application makes it. */
 static void apply_single(struct bench *bench, struct latencies *latencies)
 {
@@ -180,10 +204,11 @@ static void fill(struct bench *bench)
     struct once_stats stats;
 
     open_store(bench);
+    apply_ballast(bench);
     while (done < bench->settings.count)
         done += apply_batch(bench, done);
     once_stats_get(bench->store, &stats);
-    if (stats.objects != done)
+    if (stats.objects != done + 1)
         bench_die("%llu objects were made, %llu are there", (unsigned long long)done,
                   (unsigned long long)stats.objects);
     printf("objects.filled objects=%llu ns_object=%.0f bytes_object=%.1f "
@@ -201,13 +226,10 @@ static bool snapshot_runs(const struct bench *bench)
     return access(bench->snapshotting, F_OK) == 0;
 }
 
-/* Load until a snapshot begins. */
-static void drive(struct bench *bench)
+static void wait_for_snapshot(const struct bench *bench)
 {
-    while (snapshot_runs(bench)) /* one that was due while it was filled */
+    while (snapshot_runs(bench)) /* one that was due before */
         bench_sleep_ms(1);
-    while (!snapshot_runs(bench))
-        (void)apply_batch(bench, UINT64_MAX);
 }
 
 static double milliseconds_since(uint64_t begun_ns)
@@ -221,7 +243,9 @@ static double watch_snapshot(struct bench *bench, struct latencies *during, stru
     double length_ms, quiet_ms;
     uint64_t begun_ns;
 
-    drive(bench);
+    wait_for_snapshot(bench);
+    while (!snapshot_runs(bench))
+        apply_ballast(bench);
     begun_ns = bench_now_ns();
     do {
         apply_single(bench, during);
@@ -314,7 +338,7 @@ static double reopen(struct bench *bench, const char *name)
     open_store(bench);
     open_ms = milliseconds_since(begun_ns);
     once_stats_get(bench->store, &stats);
-    if (stats.objects != bench->settings.count)
+    if (stats.objects != bench->settings.count + 1)
         bench_die("%llu objects came back", (unsigned long long)stats.objects);
     printf("objects.restart_%s ms=%.0f records_reread=%llu\n", name, open_ms,
            (unsigned long long)stats.recovered);
@@ -322,7 +346,7 @@ static double reopen(struct bench *bench, const char *name)
     return open_ms;
 }
 
-/* Goes away in the middle of a snapshot, in a process of its own. */
+/* Counts until a snapshot begins, and goes away in the middle of it: a process of its own. */
 static void vanish(struct bench *bench)
 {
     pid_t pid;
@@ -334,7 +358,9 @@ static void vanish(struct bench *bench)
         bench_die("fork: %s", strerror(errno));
     if (pid == 0) {
         open_store(bench);
-        drive(bench);
+        wait_for_snapshot(bench);
+        while (!snapshot_runs(bench))
+            (void)apply_batch(bench, UINT64_MAX);
         _exit(0);
     }
     if (waitpid(pid, &status, 0) != pid || status != 0)

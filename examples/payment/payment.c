@@ -27,13 +27,14 @@ enum { WORDS_MAX = 8, TEXT_MAX = 128, PATH_SIZE = 512, SEGMENT_SIZE = 1 << 20 };
 
 /* Where the program may die. */
 enum step {
-    STEP_STARTED = 1, /* nothing was opened */
-    STEP_OPENED,      /* the store is open, nothing was asked */
-    STEP_PREPARED,    /* the account and the order are there */
-    STEP_SUBMITTED,   /* the payment was handed to the store; it may be on disk or not */
-    STEP_APPLIED,     /* it is on disk, and nobody was told */
-    STEP_TOLD,        /* the customer was told */
-    STEP_CLOSED,      /* the store is closed */
+    STEP_NONE,      /* it does not */
+    STEP_STARTED,   /* nothing was opened */
+    STEP_OPENED,    /* the store is open, nothing was asked */
+    STEP_PREPARED,  /* the account and the order are there */
+    STEP_SUBMITTED, /* the payment was handed to the store; it may be on disk or not */
+    STEP_APPLIED,   /* it is on disk, and nobody was told */
+    STEP_TOLD,      /* the customer was told */
+    STEP_CLOSED,    /* the store is closed */
     STEP_COUNT
 };
 
@@ -294,13 +295,13 @@ static int pay(const char *folder, enum step dies)
 }
 
 /* Runs this program again as a child. Gives its wait status. */
-static int run_child(const char *folder, int dies)
+static int run_child(const char *folder, enum step dies)
 {
     char number[16];
     int status = -1;
     pid_t child;
 
-    snprintf(number, sizeof(number), "%d", dies);
+    snprintf(number, sizeof(number), "%d", (int)dies);
     fflush(stdout);
     child = fork();
     if (child == 0) {
@@ -323,7 +324,7 @@ static void kill_at(const char *folder, enum step step)
 static void go_on(const char *folder)
 {
     struct once_store *store;
-    int status = run_child(folder, 0);
+    int status = run_child(folder, STEP_NONE);
 
     expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the retry goes through");
     store = open_store(folder);

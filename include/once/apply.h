@@ -6,8 +6,8 @@
  *
  * changes Once's own objects (counters, sets, registers, state machines, event logs, fences,
  * outboxes, …) under a key. The first time every effect happens, or none: one that is rejected (a
- * bound, a stale token, a wrong version, an illegal move) rejects all of them. Either answer is kept
- * under the key, and every retry gets it again. docs/guides has a page for each task.
+ * bound, a stale token, a wrong version, an illegal move) rejects all of them. Either answer is
+ * kept under the key, and every retry gets it again. docs/guides has a page for each task.
  *
  * An object is named by 1 to ONCE_OBJECT_NAME_SIZE_MAX bytes, of the rules of a key. Its type is
  * fixed by its first use. Objects are the store's, not a namespace's, and they do not expire.
@@ -27,7 +27,7 @@
  *     REMOVE name member…                                     → how many were there
  *     SET name value [IF version]        register             → its new version
  *     DELETE name [IF version]                                → its version
- *     MACHINE name from>to…              declares; begins in the first state named → 1, or 0 if it was
+ *     MACHINE name from>to…              declares; begins in the first state → 1, or 0 if it was
  *     MOVE name from to                  state machine        → the state it is in
  *     APPEND name event_id payload [AT version]   event log   → its new version
  *     GRANT name                         fence                → the token
@@ -39,10 +39,10 @@
  *     SEQ name epoch n                   producer sequence    → "new" or "duplicate"
  *     BUCKET name bucket n               counts by bucket     → the bucket's count
  *     EMIT topic payload [GROUP g]       outbox               → the message's number
- *     SENT topic number…                 takes messages out   → how many were there
+ *     SENT topic number…                 takes messages out   → how many were still there
  *
- * Words are matched without regard to case. Numbers are decimal. `once laws` says which of them need
- * a key; without one those are refused with ONCE_ERR_KEY_NEEDED.
+ * Words are matched without regard to case. Numbers are decimal. `once laws` says which of them
+ * need a key; without one those are refused with ONCE_ERR_KEY_NEEDED.
  */
 #ifndef ONCE_APPLY_H
 #define ONCE_APPLY_H
@@ -53,8 +53,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* One effect: its words. Borrowed. (struct once_do is in store.h, beside struct once_op.) */
 
 /* What an apply may say besides its name. All zero is a good choice for each. */
 struct once_apply_options {
@@ -86,8 +84,8 @@ ONCE_API int once_apply(struct once_store *store, struct once_name name,
 /* Splits a line into words, as a shell would: blanks separate, "…" and '…' keep blanks (in "…" a
  * backslash takes the next character as it is), and a word that begins with { or [ goes on to the
  * bracket that closes it, JSON strings respected. The words point into text and into scratch, which
- * must have room for text.size bytes. ONCE_ERR_INVALID: defect says where and what;
- * ONCE_ERR_FULL: more than words_max. */
+ * must have room for text.size bytes; keep both as long as the words are used. ONCE_ERR_INVALID:
+ * defect says where and what; ONCE_ERR_FULL: more than words_max. */
 ONCE_API ONCE_MUST_CHECK int once_do_split(struct once_bytes text, uint8_t *scratch,
                                            struct once_bytes *words, size_t words_max,
                                            size_t *ret_count, struct once_defect *ret_defect);
@@ -156,9 +154,9 @@ struct once_object {
     bool present;     /* REGISTER: it has a value now (else deleted) */
     /* REGISTER: the value. Mergeable: the state, as in lattice.h. Else empty. */
     struct once_bytes state;
-    /* {"name":"acct:42","type":"counter","value":900}: everything, for people and for HTTP; of logs,
-     * outboxes and buckets only the counts (once_object_read has the rest). Bytes that are not
-     * UTF-8 are given in base64, under "value_base64" instead of "value". */
+    /* {"name":"acct:42","type":"counter","value":900}: everything, for people and for HTTP; of
+     * logs, outboxes and buckets only the counts (once_object_read has the rest). Bytes that are
+     * not UTF-8 are given in base64, under "value_base64" instead of "value". */
     struct once_bytes json;
     void *memory;
 };
@@ -179,8 +177,8 @@ struct once_object_item {
 /* Calls each for up to count (1 to ONCE_LIST_COUNT_MAX) items behind the cursor, 0 for the
  * beginning, and gives the cursor to go on with; *ret_more says whether there was more then. The
  * cursor of a log or an outbox is the number of the last item: what comes later can be read by
- * asking again. A bucket's cursor counts buckets, in the order of their bytes. Only durable facts are
- * shown. ONCE_ERR_INVALID, ONCE_ERR_OBJECT_TYPE, ONCE_ERR_MEMORY, ONCE_ERR_STOPPED. */
+ * asking again. A bucket's cursor counts buckets, in the order of their bytes. Only durable facts
+ * are shown. ONCE_ERR_INVALID, ONCE_ERR_OBJECT_TYPE, ONCE_ERR_MEMORY, ONCE_ERR_STOPPED. */
 ONCE_API ONCE_MUST_CHECK int
 once_object_read(struct once_store *store, struct once_bytes name, uint64_t cursor, size_t count,
                  void (*each)(void *user, const struct once_object_item *item), void *user,
@@ -223,30 +221,30 @@ struct once_changes_cursor {
 ONCE_API ONCE_MUST_CHECK int once_changes(struct once_store *store,
                                           struct once_changes_cursor *cursor, size_t size_max,
                                           struct once_buf *out, bool *ret_more);
-/* Merges a message of once_changes: durable when it returns. *ret_count (may be NULL): how many objects
- * it was news for. A bad message changes nothing: ONCE_ERR_DAMAGED. An object that is of another type
- * here stays as it is, and the others are merged: ONCE_ERR_OBJECT_TYPE. */
+/* Merges a message of once_changes: durable when it returns. *ret_count (may be NULL): how many
+ * objects it was news for. A bad message changes nothing: ONCE_ERR_DAMAGED. An object that is of
+ * another type here stays as it is, and the others are merged and counted: ONCE_ERR_OBJECT_TYPE. */
 ONCE_API ONCE_MUST_CHECK int once_changes_merge(struct once_store *store, struct once_bytes message,
                                                 size_t *ret_count);
 
 /* ---- Leases ---------------------------------------------------------------------------------- */
 
-/* A named lease with a fencing token, so that Once hands tokens out: `LEASE name owner ms` and so on,
- * for who wants functions. Pass the token to the resource, which refuses smaller ones (GUARD); of
- * objects in the same store HOLD lets only the newest token through, as often as it likes. */
+/* A named lease with a fencing token, so that Once hands tokens out: `LEASE name owner ms` and so
+ * on, for who wants functions. Pass the token to the resource, which refuses smaller ones (GUARD);
+ * of objects in the same store HOLD lets only the newest token through, as often as it likes. */
 struct once_lease {
     enum once_word word; /* APPLIED; REJECTED: someone else has it, or the token is not the newest;
                           * of a request also MISMATCH, TOO_OLD, BUSY, DOUBT */
     uint64_t token;      /* APPLIED: yours */
 };
-/* Asked under a key: a repeated request gets the first answer, a new try is a new key. The same owner
- * asking again while it has the lease gets the same token; its end stays. owner names one holder: 1
- * to ONCE_OWNER_SIZE_MAX bytes. */
+/* Asked under a key: a repeated request gets the first answer, a new try is a new key. The same
+ * owner asking again while it has the lease gets the same token; its end stays. owner names one
+ * holder: 1 to ONCE_OWNER_SIZE_MAX bytes. */
 ONCE_API int once_lease_grant(struct once_store *store, struct once_name request,
                               struct once_bytes lease, struct once_bytes owner, once_ms lease_ms,
                               struct once_lease *ret_lease);
-/* From now on for lease_ms, and never shorter than it was. Works also after its end, as long as nobody
- * else was granted it. */
+/* From now on for lease_ms, and never shorter than it was. Works also after its end, as long as
+ * nobody else was granted it. */
 ONCE_API int once_lease_renew(struct once_store *store, struct once_bytes lease, uint64_t token,
                               once_ms lease_ms, struct once_lease *ret_lease);
 ONCE_API int once_lease_release(struct once_store *store, struct once_bytes lease, uint64_t token,

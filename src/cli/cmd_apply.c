@@ -27,7 +27,7 @@ static const char apply_help[] =
     "that answer is kept too. Each EFFECT is one argument. The store is made if it is not there.\n"
     "\n"
     "  once apply pay order-7 'ADD acct:42 -100 MIN 0' 'EMIT charges {\"amount\": 100}'\n"
-    "  once apply pay \"$(once key uuid7)\" 'MOVE order:7 placed paid'\n"
+    "  key=$(once key uuid7); once apply pay \"$key\" 'MOVE order:7 placed paid'\n"
     "  once apply --no-key 'MAX highest-seen 17' 'UNION visitors alice bob'\n"
     "  once apply orders o-7 --ttl 7d 'APPEND orders:7 evt-1 {\"paid\":true} AT 3'\n"
     "\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `once inspect` of a snapshot of objects: its header, its chunks, on request the edits in them; and
- * how edits are shown, also those of a segment's records.
+ * `once inspect` of a snapshot of objects: its header, its chunks, on request the edits in them;
+ * and how edits are shown, also those of a segment's records.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Apply: effects on objects, and the record of the key under which they happen, as one record of the
- * log. The stage says what the effects come to without changing anything; what it says goes to the
- * log; then it is made true in memory. So all of it is durable, or nothing; and nobody is told of it
- * before (INV-2, INV-3): answers wait for the record's position, and whoever looks at objects waits
- * for the last change of any of them.
+ * Apply: effects on objects, and the record of the key under which they happen, as one record of
+ * the log. The stage says what the effects come to without changing anything; what it says goes to
+ * the log; then it is made true in memory. So all of it is durable, or nothing; and nobody is told
+ * of it before (INV-2, INV-3): answers wait for the record's position, and whoever looks at objects
+ * waits for the last change of any of them.
  *
  * Between the log and memory nothing may fail but memory itself. Then the store stops: what others
  * would read would not be what the log says (INV-8).

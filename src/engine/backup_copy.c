@@ -13,7 +13,8 @@
  * What does not fit is copied again. What was told to anyone before the copy began was durable by
  * then, and batches that are durable are there when their segment is read: it is in the copy.
  *
- * The snapshot of objects goes before the log, and both are copied until they fit: backup_objects.c.
+ * The snapshot of objects goes before the log, and both are copied until they fit:
+ * backup_objects.c.
  *
  * Slots are given anew, because two segments of the copy may have lain in one file of the source.
  * Sidecars are not copied: the engine makes them again.

@@ -2,14 +2,14 @@
  *
  * The snapshot of objects in a copy of a store that is in use.
  *
- * The snapshot is copied before the log: it counts only once the log up to its end is durable, so the
- * log that is copied after it has all that it needs at its end. At its beginning the owner may retire
- * segments, but only those that a newer snapshot does not need, once that one has its name. So either
- * the copied log still begins where the snapshot needs it, which the numbers of changes show, or the
- * snapshot is not the newest any more and is copied again.
+ * The snapshot is copied before the log: it counts only once the log up to its end is durable, so
+ * the log that is copied after it has all that it needs at its end. At its beginning the owner may
+ * retire segments, but only those that a newer snapshot does not need, once that one has its name.
+ * So either the copied log still begins where the snapshot needs it, which the numbers of changes
+ * show, or the snapshot is not the newest any more and is copied again.
  *
- * A snapshot never changes: a new one is written beside it and takes its name. An open file stays the
- * one that it was.
+ * A snapshot never changes: a new one is written beside it and takes its name. An open file stays
+ * the one that it was.
  */
 #include "engine/backup_inner.h"
 

@@ -4,8 +4,8 @@
  *
  * A check reads everything that is still needed: the store file, every segment's header, every
  * batch and record with its check, the chain through all segments, the order of time and fences,
- * the sidecars against the log, the snapshot of objects, the numbers of their changes, and sizes. It writes nothing. Whoever calls holds the folder's
- * lock.
+ * the sidecars against the log, the snapshot of objects, the numbers of their changes, and sizes.
+ * It writes nothing. Whoever calls holds the folder's lock.
  *
  * A repair does what the findings say under remedy, and nothing else. It may be cut off at any
  * point: the store is then as damaged as before or less, and a new check and repair go on.
@@ -45,10 +45,10 @@ enum once__remedy {
     ONCE__REMEDY_NEW_HEADER,  /* write the header again; nothing is lost */
     ONCE__REMEDY_DELETE,      /* delete the sidecar, the engine makes it again; nothing is lost */
     ONCE__REMEDY_GIVE_UP,     /* mark the batches as given up; what they held is lost */
-    ONCE__REMEDY_NEW_SEGMENT, /* write a segment that says the batches are given up; they are lost */
-    ONCE__REMEDY_NEW_SNAPSHOT /* write the snapshot again, with what can be read of it, and a word that
-                               * something is missing; what cannot be read and the log does not have
-                               * is lost */
+    ONCE__REMEDY_NEW_SEGMENT, /* write a segment that says its batches are given up: lost */
+    /* Write the snapshot again, with what can be read of it, and a word that something is missing;
+     * what cannot be read and the log does not have is lost. */
+    ONCE__REMEDY_NEW_SNAPSHOT
 };
 
 /* What giving up takes away. Operations that are lost for certain: readable - replaced +

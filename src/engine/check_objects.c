@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The objects of a check: reads the snapshot, puts the changes of the log over it, and so finds what
- * a recovery would find, with the reasons.
+ * The objects of a check: reads the snapshot, puts the changes of the log over it, and so finds
+ * what a recovery would find, with the reasons.
  *
- * What is damaged is planned over here too. A repair writes the snapshot again with every chunk that
- * can be read, marked as repaired, to be replayed from the oldest segment that there is: an edit says
- * what came of an object, so old ones over newer objects do no harm, and objects that the snapshot has
- * lost get back what the log has of them. From the first damage on the replay is as lenient as the
- * recovery of such a store will be.
+ * What is damaged is planned over here too. A repair writes the snapshot again with every chunk
+ * that can be read, marked as repaired, to be replayed from the oldest segment that there is: an
+ * edit says what came of an object, so old ones over newer objects do no harm, and objects that the
+ * snapshot has lost get back what the log has of them. From the first damage on the replay is as
+ * lenient as the recovery of such a store will be.
  *
  * Writes nothing; that is repair.c's.
  */

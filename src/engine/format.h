@@ -170,9 +170,9 @@ static inline uint32_t once__batch_disk_size(uint32_t size)
 
 /* ---- Records --------------------------------------------------------------------------------- */
 
-/* A record as it lies in the log: an operation's record, its name, and which record of the same name
- * it replaces; the edits that came with it; or edits alone, without a name (ns.size is 0, and the
- * operation all zero). Bytes of a decoded one point into what was decoded. */
+/* A record as it lies in the log: an operation's record, its name, and which record of the same
+ * name it replaces; the edits that came with it; or edits alone, without a name (ns.size is 0, and
+ * the operation all zero). Bytes of a decoded one point into what was decoded. */
 struct once__log_record {
     struct once_bytes ns;
     struct once_bytes key;
@@ -278,8 +278,8 @@ struct once__sidecar_kill once__sidecar_kill_unpack(uint64_t own_sequence, uint6
 #define ONCE__OBJECTS_NEW_NAME "objects.new"
 
 /* A header, chunks, and an end. Written under the new name, synced, then renamed: so a snapshot is
- * whole, or damaged. All edits of the log from the beginning of segment `from` on, put over it, make
- * the objects of now. */
+ * whole, or damaged. All edits of the log from the beginning of segment `from` on, put over it,
+ * make the objects of now. */
 struct once__snapshot_header {
     uint8_t store_id[ONCE__STORE_ID_SIZE];
     uint64_t from;      /* sequence of the segment */
@@ -310,8 +310,8 @@ void once__snapshot_header_encode(const struct once__snapshot_header *header,
 ONCE_MUST_CHECK int once__snapshot_header_decode(struct once_bytes bytes,
                                                  struct once__snapshot_header *ret_header,
                                                  struct once_defect *ret_defect);
-/* The header of a chunk with these bytes, the number-th from 0. Its check covers the store, from and
- * number, so that no chunk of another snapshot, or place, can be taken for it. */
+/* The header of a chunk with these bytes, the number-th from 0. Its check covers the store, from
+ * and number, so that no chunk of another snapshot, or place, can be taken for it. */
 void once__snapshot_chunk_encode(const struct once__snapshot_header *header, uint64_t number,
                                  bool is_end, struct once_bytes bytes,
                                  uint8_t ret_bytes[ONCE__SNAPSHOT_CHUNK_HEADER_SIZE]);

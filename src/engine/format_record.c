@@ -21,7 +21,8 @@
  *       72    8  sequence of the segment with the record that this one replaces, or 0
  *       80    4  offset of that record, or 0
  *       84    4  code
- *       88       [edits' head] [fingerprint] namespace key owner point data result [edits], zeros to
+ *       88       [edits' head] [fingerprint] namespace key owner point data result [edits], zeros
+ *       to
  *                a multiple of 8
  *
  *   edits' head, of kinds 2 and 3
@@ -29,9 +30,9 @@
  *        8    4  size of edits
  *       12    4  0
  *
- * Of kind 3 everything from 13 to 88 is zero.
- * A record has one form only: what decodes encodes to the same bytes. Nothing here knows where in
- * the log a record lies, or whether the one that it replaces is there.
+ * Of kind 3 everything from 13 to 88 is zero. A record has one form only: what decodes encodes to
+ * the same bytes. Nothing here knows where in the log a record lies, or whether the one that it
+ * replaces is there.
  */
 #include "engine/format.h"
 

@@ -406,7 +406,8 @@ bool once__commit_write_one(struct once__engine *engine);
 /* Waits until everything before the position is durable, writing what can be written. ONCE_ERR_IO,
  * ONCE_ERR_STOPPED. */
 ONCE_MUST_CHECK int once__commit_wait(struct once__engine *engine, uint64_t position);
-/* The same for the keeper. By hand it may be that only the test can bring that about: false then. */
+/* The same for the keeper. By hand it may be that only the test can bring that about: false then.
+ */
 bool once__commit_settled(struct once__engine *engine, uint64_t position);
 /* Lets at least one write end: there is no room. */
 ONCE_MUST_CHECK int once__commit_some(struct once__engine *engine);

@@ -5,8 +5,8 @@
  * must follow what the snapshot had when it was begun, each next one the one before, and the last
  * must be no earlier than what may be in the snapshot.
  *
- * After something was given up (`once check --repair`: a batch, or a part of the snapshot) numbers may
- * be missing; then objects are what the rest of the edits makes of them.
+ * After something was given up (`once check --repair`: a batch, or a part of the snapshot) numbers
+ * may be missing; then objects are what the rest of the edits makes of them.
  */
 #include "engine/recovery.h"
 

@@ -4,8 +4,8 @@
  *
  *     IDLE ──due──▶ WRITE ──all objects──▶ SETTLE ──durable──▶ COMMIT ──renamed──▶ IDLE
  *
- * Each object is written as it is at that moment. That is enough, because the edits of the log, from
- * the segment in which the snapshot was begun, are put over it: an edit says what an object is
+ * Each object is written as it is at that moment. That is enough, because the edits of the log,
+ * from the segment in which the snapshot was begun, are put over it: an edit says what an object is
  * afterwards, so putting old ones again does no harm as long as all later ones follow. They do: the
  * snapshot does not count before the log up to its end is durable (INV-3), and segments from its
  * beginning on are kept until the next one counts.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a snapshot of objects from its file, chunk by chunk, and says where and why it is not whole.
- * Used by recovery, `once check`, `once inspect` and `once backup`. Reads only; what the edits in a
- * chunk mean is the caller's.
+ * Reads a snapshot of objects from its file, chunk by chunk, and says where and why it is not
+ * whole. Used by recovery, `once check`, `once inspect` and `once backup`. Reads only; what the
+ * edits in a chunk mean is the caller's.
  */
 #ifndef ONCE_ENGINE_SNAPSHOT_SCAN_H
 #define ONCE_ENGINE_SNAPSHOT_SCAN_H
@@ -30,11 +30,11 @@ struct once__snapshot_visitor {
     void *user;
 };
 
-/* Walks the file; store_id NULL: of any store. A chunk whose check is wrong is left out, and the walk
- * goes on behind it where the file still has its form: a check covers the place of its chunk, so none
- * can be taken for another. Damage is not an error: see damaged. visitor may be NULL.
- * ONCE_ERR_VERSION, ONCE_ERR_IO, ONCE_ERR_MEMORY, or what the visitor said; ret_scan is written also
- * then. */
+/* Walks the file; store_id NULL: of any store. A chunk whose check is wrong is left out, and the
+ * walk goes on behind it where the file still has its form: a check covers the place of its chunk,
+ * so none can be taken for another. Damage is not an error: see damaged. visitor may be NULL.
+ * ONCE_ERR_VERSION, ONCE_ERR_IO, ONCE_ERR_MEMORY, or what the visitor said; ret_scan is written
+ * also then. */
 ONCE_MUST_CHECK int once__snapshot_scan(struct once__file *file, const uint8_t *store_id,
                                         const struct once__snapshot_visitor *visitor,
                                         struct once__snapshot_scan *ret_scan);

@@ -53,7 +53,7 @@ _Static_assert(ONCE_OBJECT_NAME_SIZE_MAX <= UINT8_MAX, "a name's size is one byt
 _Static_assert(sizeof((struct once_changes_cursor *)0)->store_id == ID_SIZE, "ids are alike");
 _Static_assert(COUNT_OFFSET + 4 + ID_SIZE == HEADER_SIZE, "the header has no gap");
 
-/* ---- Writing a message ---- */
+/* ---- Writing a message ----------------------------------------------------------------------- */
 
 struct message {
     const uint8_t *store_id;
@@ -100,7 +100,7 @@ static int message_end(struct message *message)
     return once__writer_finish(writer);
 }
 
-/* ---- Giving ---- */
+/* ---- Giving ---------------------------------------------------------------------------------- */
 
 int once__feed_delta(const struct once__objects *objects, const struct once__recent *recent,
                      const struct once__object *object, uint64_t since, struct once_buf *out)
@@ -241,7 +241,7 @@ int once__feed_changes(const struct once__objects *objects, const struct once__r
     return ONCE_OK;
 }
 
-/* ---- Reading a message ---- */
+/* ---- Reading a message ----------------------------------------------------------------------- */
 
 /* A reader of the entries, from the first on; failed if there is no room for header and check. */
 static void open_entries(struct once__reader *reader, struct once_bytes message)

@@ -40,7 +40,7 @@ void once__gathering_release(struct once__gathering *gathering)
     once_buf_release(&gathering->scratch[1]);
 }
 
-/* ---- Groups ---- */
+/* ---- Groups ---------------------------------------------------------------------------------- */
 
 /* The slot of the object, or the empty one where it belongs. */
 static uint32_t *slot_of(const struct once__gathering *gathering, const struct once__object *object)
@@ -150,7 +150,7 @@ static int add_part(struct once__gathering *gathering, const struct once__object
     return ONCE_OK;
 }
 
-/* ---- Taking ---- */
+/* ---- Taking ---------------------------------------------------------------------------------- */
 
 /* The change that the last part is of is whole, and kept. False: that is enough. */
 static bool end_change(struct once__gathering *gathering)
@@ -239,7 +239,7 @@ int once__gathering_take_one(struct once__gathering *gathering, const struct onc
     return take_all(gathering, recent, since);
 }
 
-/* ---- Merging ---- */
+/* ---- Merging --------------------------------------------------------------------------------- */
 
 /* Merges neighbours until one is left: in n log n, where merging one after the other is quadratic.
  * The row is used up; the result is borrowed from it or from scratch. */

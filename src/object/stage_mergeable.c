@@ -97,7 +97,7 @@ void once__stage_mergeable_end(struct once__stage *stage)
 int once__stage_open(struct once__stage *stage, enum once_object_type type,
                      struct once__slot **ret_slot)
 {
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     int err = once__stage_slot(stage, type, &slot);
 
     if (err != ONCE_OK)
@@ -169,7 +169,7 @@ int once__stage_extreme(struct once__stage *stage)
     const struct once__deed *deed = stage->deed;
     bool is_max = deed->kind == ONCE__DEED_MAX;
     struct once__extreme extreme = {.present = false};
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     struct once_bytes state;
     int err = once__stage_open(stage, is_max ? ONCE_OBJECT_MAX : ONCE_OBJECT_MIN, &slot);
 
@@ -188,7 +188,7 @@ int once__stage_extreme(struct once__stage *stage)
 
 int once__stage_flag(struct once__stage *stage)
 {
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     int err = once__stage_open(stage, ONCE_OBJECT_FLAG, &slot);
 
     if (err != ONCE_OK)
@@ -208,7 +208,7 @@ static int reject_result(struct once__stage *stage)
 int once__stage_clock(struct once__stage *stage)
 {
     const struct once__deed *deed = stage->deed;
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     uint64_t number;
     int err = once__stage_open(stage, ONCE_OBJECT_VV, &slot);
 
@@ -230,7 +230,7 @@ int once__stage_lww(struct once__stage *stage)
     const struct once__deed *deed = stage->deed;
     struct once_lww write = {.time = deed->n, .node = deed->node, .value = deed->value};
     enum once_order order;
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     int err = once__stage_open(stage, ONCE_OBJECT_LWW, &slot);
 
     if (err != ONCE_OK)
@@ -247,7 +247,7 @@ int once__stage_lww(struct once__stage *stage)
 int once__stage_gadd(struct once__stage *stage)
 {
     const struct once__deed *deed = stage->deed;
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     uint64_t sum = 0;
     int err = once__stage_open(stage, ONCE_OBJECT_GCOUNTER, &slot);
 
@@ -266,7 +266,7 @@ int once__stage_gadd(struct once__stage *stage)
 int once__stage_pnadd(struct once__stage *stage)
 {
     const struct once__deed *deed = stage->deed;
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     int64_t sum;
     int err = once__stage_open(stage, ONCE_OBJECT_PNCOUNTER, &slot);
 
@@ -284,7 +284,7 @@ int once__stage_merge(struct once__stage *stage)
 {
     struct once_bytes state = stage->deed->value;
     enum once_order order;
-    struct once__slot *slot;
+    struct once__slot *slot = NULL;
     int err;
 
     if (state.size == 0 || !once_object_mergeable((enum once_object_type)state.data[0]))

@@ -17,7 +17,8 @@
  * op->inner (fingerprint, birth). On failure reply.err and what say which argument it was. */
 ONCE_MUST_CHECK int once__call_check(struct once_op *op);
 
-/* Is it an operation with a name, which has a record? An apply without a key and a merge are not. */
+/* Is it an operation with a name, which has a record? An apply without a key and a merge are not.
+ */
 static inline bool once__call_named(const struct once_op *op)
 {
     return op->call != ONCE_CALL_MERGE && !(op->call == ONCE_CALL_APPLY && op->key.size == 0);
@@ -26,9 +27,9 @@ static inline bool once__call_named(const struct once_op *op)
 /* It was decided, or refused: frees what check has prepared. */
 void once__call_decided(struct once_op *op);
 
-/* Checks what needs the time, and decides. apply is decided as a begin: EXECUTE means that its effects
- * are to be staged now. get decides nothing: its word is OK or NOTFOUND. The
- * decision borrows from op and record. ONCE_ERR_KEY_FUTURE, ONCE_ERR_CLOCK, ONCE_ERR_FULL, also in
+/* Checks what needs the time, and decides. apply is decided as a begin: EXECUTE means that its
+ * effects are to be staged now. get decides nothing: its word is OK or NOTFOUND. The decision
+ * borrows from op and record. ONCE_ERR_KEY_FUTURE, ONCE_ERR_CLOCK, ONCE_ERR_FULL, also in
  * reply.err. */
 ONCE_MUST_CHECK int once__call_decide(struct once_op *op, const struct once_record *record,
                                       struct once_moment at, struct once_decision *ret_decision);

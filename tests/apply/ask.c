@@ -47,6 +47,8 @@ void asker_start(struct asker *asker, struct world *world, struct chance *chance
 
     *asker = (struct asker){.world = world,
                             .large_percent = (unsigned)chance_between(chance, 0, 14)};
+    if (chance_percent(chance, 25)) /* segments are full soon, and snapshots are due */
+        asker->large_percent = 50;
     world->object_count = (int)chance_between(chance, 4, WORLD_OBJECTS_MAX);
     for (int i = 0; i < world->object_count; i++) {
         size_t type = (first + (size_t)i) % TYPE_COUNT;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Foreign snapshots of objects. If the first byte is odd the header and every chunk get the check that
- * they ask for, so that the rules behind the checks are reached too. Nothing may crash. A snapshot that
- * is called whole is exactly its header, its chunks and its end; what a damaged one still gives is made
- * of chunks that are good; edits that can be read have one form only, and a table takes or refuses them.
+ * Foreign snapshots of objects. If the first byte is odd the header and every chunk get the check
+ * that they ask for, so that the rules behind the checks are reached too. Nothing may crash. A
+ * snapshot that is called whole is exactly its header, its chunks and its end; what a damaged one
+ * still gives is made of chunks that are good; edits that can be read have one form only, and a
+ * table takes or refuses them.
  */
 #include <xxhash.h>
 

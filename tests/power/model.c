@@ -125,11 +125,12 @@ static once_ms changed_by_time_ms(const struct once_record *record, once_ms now_
 static once_ms holds_since(const struct model *model, const struct promise *promise,
                            const struct once_op *op)
 {
-    const struct once_record *record = &model->now[promise->key];
+    const struct once_record *record;
     once_ms since_ms = 0;
 
     if (promise->key == HISTORY_NO_KEY)
         return 0;
+    record = &model->now[promise->key];
     if (promise->decision.word == ONCE_NOTFOUND || promise->decision.word == ONCE_TOO_OLD ||
         op->call == ONCE_CALL_GET)
         since_ms = changed_by_time_ms(record, promise->now_ms);

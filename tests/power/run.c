@@ -15,7 +15,8 @@ enum {
     OPEN_TRIES_MAX = 40, /* until the store opens: faults are lifted long before */
     WALL_START_MS_LOW = 1000000000,
     DISK_SIZE_MAX = 1 << 26,
-    SMALL_STEPS = 110
+    SMALL_STEPS = 110,
+    SMALL_STEPS_EXTENDED = 320
 };
 
 struct run {
@@ -429,10 +430,15 @@ bool run_random(struct run *run, uint64_t seed, struct tally *tally)
 bool run_small(struct run *run, uint64_t seed, const struct spot *spot, struct tally *tally,
                uint64_t *ret_operations, uint64_t *ret_recovery_operations)
 {
+    size_t steps = run->model.extension ? SMALL_STEPS_EXTENDED : SMALL_STEPS;
     struct disk_faults faults = {0};
     uint64_t before;
 
-    start(run, seed, 4, tally);
+    start(run, seed, run->model.extension ? 12 : 4, tally);
+    if (run->model.extension && seed % 2 == 0) { /* little space: what is old must go */
+        run->options.disk_size_max = (uint64_t)run->options.segment_size * (6 + seed % 3);
+        run->drive.may_fill = true;
+    }
     if (spot->fault == FAULT_CUT)
         faults.cut_at = spot->at;
     if (spot->fault == FAULT_FAIL_WRITE)
@@ -443,7 +449,7 @@ bool run_small(struct run *run, uint64_t seed, const struct spot *spot, struct t
     disk_set_faults(run->disk, &faults);
 
     if (try_open(run)) {
-        for (size_t i = 0; i < SMALL_STEPS && !drive_over(&run->drive) &&
+        for (size_t i = 0; i < steps && !drive_over(&run->drive) &&
                            !(spot->fault == FAULT_KILL && disk_operations(run->disk) >= spot->at);
              i++)
             drive_step(&run->drive);

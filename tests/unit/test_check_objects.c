@@ -501,9 +501,7 @@ static void check__batch_with_changes_hit__says_which_are_lost(void **state)
     life_end(&life);
 }
 
-/* All segments with changes but the newest are lost: the made ones hold none, and must still not be
- * retired before a snapshot says what is left. */
-static void check__segment_with_changes_missing__stays_open_for_ever(void **state)
+static void check__segment_with_changes_missing__counts_them(void **state)
 {
     struct life life;
     struct seen seen;
@@ -518,13 +516,54 @@ static void check__segment_with_changes_missing__stays_open_for_ever(void **stat
     seen = mend(&life);
     assert_int_equal(damage_of(&seen)->kind, ONCE__FINDING_MISSING);
     assert_true(damage_of(&seen)->loss.changes > 5);
+    go_on(&life, &number);
+    life_end(&life);
+}
+
+/* The segment in which the snapshot was begun, and the next, are lost. Those that are made for them
+ * hold no change; if they were retired before the next snapshot, nothing would say why changes are
+ * missing. */
+static void check__segment_of_the_snapshot_missing__opens_until_the_next_snapshot(void **state)
+{
+    struct life life;
+    struct once__snapshot_header header;
+    struct image image;
+    struct seen seen;
+    char name[ONCE__NAME_SIZE];
+    unsigned number = 0;
+
+    (void)state;
+    life_begin(&life);
+    until_snapshots(&life, 2, SHORT_MS, &number);
+    turns(&life, 10, SHORT_MS, &number); /* too few for another one */
+    life_close(&life);
+    image = take(life.disk, ONCE__OBJECTS_NAME);
+    assert_int_equal(
+        once__snapshot_header_decode((struct once_bytes){image.bytes, image.size}, &header, NULL),
+        ONCE_OK);
+    for (uint32_t i = 0; i < 64; i++) {
+        struct once__segment_header segment = {.sequence = 0};
+        uint8_t block[ONCE_BLOCK_SIZE];
+
+        once__segment_name(i, name);
+        if (disk_peek(life.disk, name, 0, block, sizeof(block)) &&
+            once__segment_header_decode((struct once_bytes){block, sizeof(block)}, &segment,
+                                        NULL) == ONCE_OK &&
+            (segment.sequence == header.from || segment.sequence == header.from + 1))
+            assert_true(disk_remove(life.disk, name));
+    }
+    remove_sidecars(life.disk);
+    seen = mend(&life);
+    assert_int_equal(seen.summary.damages, 2);
+    assert_true(damage_of(&seen)->loss.changes > 0);
     life_pass(&life, 100 * SHORT_MS);
     for (int i = 0; i < 6; i++) {
-        turns(&life, 5, SHORT_MS, &number);
+        turns(&life, 1, SHORT_MS, &number);
         life_work(&life);
         life_again(&life, LIFE_KILLED);
     }
     go_on(&life, &number);
+    free(image.bytes);
     life_end(&life);
 }
 
@@ -557,38 +596,67 @@ static void check__snapshot_of_an_older_copy__names_the_missing_changes(void **s
     life_end(&life);
 }
 
+/* Makes the snapshot say something else at its end, under a right check. */
+static void change_end(struct disk *disk, uint64_t change, uint64_t more_chunks)
+{
+    struct image image = take(disk, ONCE__OBJECTS_NAME);
+    uint8_t *bytes = image.bytes + image.size - ONCE__SNAPSHOT_END_SIZE;
+    struct once__snapshot_header header;
+    struct once__snapshot_end end;
+    uint64_t number;
+
+    assert_int_equal(
+        once__snapshot_header_decode((struct once_bytes){image.bytes, image.size}, &header, NULL),
+        ONCE_OK);
+    once__snapshot_end_decode(bytes, &end);
+    number = end.chunk_count;
+    end.change = change > 0 ? change : end.change;
+    end.chunk_count += more_chunks;
+    once__snapshot_end_encode(&end, bytes);
+    once__snapshot_chunk_encode(&header, number, true,
+                                (struct once_bytes){bytes, ONCE__SNAPSHOT_END_SIZE},
+                                bytes - ONCE__SNAPSHOT_CHUNK_HEADER_SIZE);
+    put(disk, ONCE__OBJECTS_NAME, image.bytes, image.size);
+    free(image.bytes);
+}
+
+static void check__snapshot_with_other_parts_than_it_says__is_damaged(void **state)
+{
+    struct life life;
+    struct image image;
+    struct seen seen;
+    unsigned number = begin_store(&life);
+
+    (void)state;
+    change_end(life.disk, 0, 1);
+    seen = mend(&life);
+    assert_int_equal(damage_of(&seen)->kind, ONCE__FINDING_SNAPSHOT);
+    assert_counters(&life, number);
+    life_close(&life);
+    image = take(life.disk, ONCE__OBJECTS_NAME);
+    put(life.disk, ONCE__OBJECTS_NAME, image.bytes, image.size + 1); /* a byte too many */
+    seen = mend(&life);
+    assert_int_equal(damage_of(&seen)->kind, ONCE__FINDING_SNAPSHOT);
+    assert_counters(&life, number);
+    free(image.bytes);
+    life_end(&life);
+}
+
 /* The other way: the log is an older copy's. */
 static void check__snapshot_newer_than_the_log__is_found(void **state)
 {
     struct life life;
-    struct once__snapshot_header header;
-    struct once__snapshot_end end;
-    struct once_defect defect;
-    struct image image;
     struct seen seen;
     unsigned number;
 
     (void)state;
     number = begin_store(&life);
-    image = take(life.disk, ONCE__OBJECTS_NAME);
-    assert_int_equal(once__snapshot_header_decode((struct once_bytes){image.bytes, image.size},
-                                                  &header, &defect),
-                     ONCE_OK);
-    once__snapshot_end_decode(image.bytes + image.size - ONCE__SNAPSHOT_END_SIZE, &end);
-    end.change = 1000000;
-    once__snapshot_end_encode(&end, image.bytes + image.size - ONCE__SNAPSHOT_END_SIZE);
-    once__snapshot_chunk_encode(
-        &header, end.chunk_count, true,
-        (struct once_bytes){image.bytes + image.size - ONCE__SNAPSHOT_END_SIZE,
-                            ONCE__SNAPSHOT_END_SIZE},
-        image.bytes + image.size - ONCE__SNAPSHOT_END_SIZE - ONCE__SNAPSHOT_CHUNK_HEADER_SIZE);
-    put(life.disk, ONCE__OBJECTS_NAME, image.bytes, image.size);
+    change_end(life.disk, 1000000, 0);
     seen = mend(&life);
     assert_int_equal(damage_of(&seen)->kind, ONCE__FINDING_CHANGES);
     assert_int_equal(life_stats(&life).changes, 1000000); /* numbers never come again */
     assert_counters(&life, number);
     go_on(&life, &number);
-    free(image.bytes);
     life_end(&life);
 }
 
@@ -627,8 +695,8 @@ static void repair__cut_off_anywhere__can_be_run_again(void **state)
     }
 }
 
-/* What the check calls clean opens; what does not open the check calls damaged; and it can be mended
- * so that it opens. */
+/* What the check calls clean opens; what does not open the check calls damaged; and it can be
+ * mended so that it opens. */
 static void check__random_flips__agree_with_the_engine(void **state)
 {
     uint64_t seed = seeded_start("check and engine, objects"), refused = 0;
@@ -680,6 +748,7 @@ struct owner {
     unsigned *number;
     unsigned pace;  /* turns for each step */
     unsigned steps; /* that are left */
+    bool one;       /* no more work once there is a snapshot */
 };
 
 static void goes_on(void *user, uint64_t done, uint64_t all)
@@ -691,8 +760,35 @@ static void goes_on(void *user, uint64_t done, uint64_t all)
         return;
     owner->steps--;
     turns(owner->life, owner->pace, SHORT_MS, owner->number);
-    for (unsigned i = 0; i < 40; i++)
+    for (unsigned i = 0; i < 40 && !(owner->one && life_stats(owner->life).snapshots > 0); i++)
         (void)once__engine_work(owner->life->store);
+}
+
+/* Copies the store while its owner goes on; the copy opens with everything that was told before. */
+static void copy_while(struct life *life, struct owner owner)
+{
+    struct life copy;
+    struct once_message message = {""};
+    unsigned told = *owner.number;
+    struct once__vfs *from, *to;
+    int err;
+
+    life_prepare(&copy, LIFE_DISK_SIZE);
+    copy.wall_ms = LIFE_START_MS + LIFE_HOUR_MS;
+    from = disk_mount(life->disk);
+    to = disk_mount(copy.disk);
+    err = once__backup(from, to, goes_on, &owner, &message);
+    if (err != ONCE_OK)
+        fail_msg("pace %u: %s", owner.pace, message.text);
+    from->ops->free(from);
+    to->ops->free(to);
+    disk_cut(copy.disk); /* durable on return */
+    assert_clean(copy.disk);
+    life_open(&copy);
+    assert_true(life_stats(&copy).changes >= 2 * told);
+    assert_int_equal(life_stats(&copy).objects, COUNTERS + 3);
+    assert_counters(&copy, (unsigned)((life_stats(&copy).changes + 1) / 2));
+    life_end(&copy);
 }
 
 static void backup__store_that_snapshots_meanwhile__is_whole(void **state)
@@ -701,38 +797,36 @@ static void backup__store_that_snapshots_meanwhile__is_whole(void **state)
 
     (void)state;
     for (unsigned pace = 0; pace < 8; pace++) {
-        struct life life, copy;
-        struct once_message message = {""};
-        unsigned number = begin_store(&life), told;
-        struct owner owner = {&life, &number, pace * 3, 12};
-        struct once__vfs *from, *to;
+        struct life life;
+        unsigned number = begin_store(&life);
         uint64_t retired;
-        int err;
 
         life_open(&life);
         until_snapshots(&life, 1, SHORT_MS, &number);
-        told = number;
         retired = life_stats(&life).segments_retired;
-        life_prepare(&copy, LIFE_DISK_SIZE);
-        copy.wall_ms = LIFE_START_MS + LIFE_HOUR_MS;
-        from = disk_mount(life.disk);
-        to = disk_mount(copy.disk);
-        err = once__backup(from, to, goes_on, &owner, &message);
-        if (err != ONCE_OK)
-            fail_msg("pace %u: %s", pace, message.text);
-        from->ops->free(from);
-        to->ops->free(to);
+        copy_while(&life, (struct owner){&life, &number, pace * 3, 12, false});
         with_retired += life_stats(&life).segments_retired > retired;
-        disk_cut(copy.disk); /* durable on return */
-        assert_clean(copy.disk);
-        life_open(&copy);
-        assert_true(life_stats(&copy).changes >= 2 * told);
-        assert_int_equal(life_stats(&copy).objects, COUNTERS + 3);
-        assert_counters(&copy, (unsigned)((life_stats(&copy).changes + 1) / 2));
-        life_end(&copy);
         life_end(&life);
     }
     assert_true(with_retired > 3);
+}
+
+static void backup__first_snapshot_comes_meanwhile__is_in_the_copy(void **state)
+{
+    unsigned came = 0;
+
+    (void)state;
+    for (unsigned count = 21; count < 60; count += 2) {
+        struct life life;
+        unsigned number = 0;
+
+        life_begin(&life);
+        turns(&life, count, LONG_MS, &number);
+        copy_while(&life, (struct owner){&life, &number, 1, 2, true});
+        came += life_stats(&life).snapshots > 0;
+        life_end(&life);
+    }
+    assert_true(came > 5);
 }
 
 static void backup__damaged_or_missing_snapshot__is_refused(void **state)
@@ -770,12 +864,15 @@ int main(void)
         cmocka_unit_test(check__snapshot_lost_but_every_change_in_the_log__loses_nothing),
         cmocka_unit_test(repair__one_chunk_hit__keeps_the_others),
         cmocka_unit_test(check__batch_with_changes_hit__says_which_are_lost),
-        cmocka_unit_test(check__segment_with_changes_missing__stays_open_for_ever),
+        cmocka_unit_test(check__segment_with_changes_missing__counts_them),
+        cmocka_unit_test(check__segment_of_the_snapshot_missing__opens_until_the_next_snapshot),
         cmocka_unit_test(check__snapshot_of_an_older_copy__names_the_missing_changes),
+        cmocka_unit_test(check__snapshot_with_other_parts_than_it_says__is_damaged),
         cmocka_unit_test(check__snapshot_newer_than_the_log__is_found),
         cmocka_unit_test(repair__cut_off_anywhere__can_be_run_again),
         cmocka_unit_test(check__random_flips__agree_with_the_engine),
         cmocka_unit_test(backup__store_that_snapshots_meanwhile__is_whole),
+        cmocka_unit_test(backup__first_snapshot_comes_meanwhile__is_in_the_copy),
         cmocka_unit_test(backup__damaged_or_missing_snapshot__is_refused),
     };
 

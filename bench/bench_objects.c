@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many small objects: what one takes in memory, what a snapshot of all of them costs those who apply
- * meanwhile, and how long a restart takes.
+ * Many small objects: what one takes in memory, what a snapshot of all of them costs those who
+ * apply meanwhile, and how long a restart takes.
  *
- * A store is filled with counters of 16-byte names. Then, several times: large values of one register
- * fill the log until a snapshot begins; one caller with single applies of three effects while it is written; the same
- * for as long when it is done. Restarts are with a cold page cache: after a clean close, and after
- * the process went away while a snapshot was written that counters alone had made due, which is when
- * there is most to read: the old snapshot and all of the log behind it. Counters must be what they were.
+ * A store is filled with counters of 16-byte names. Then, several times: large values of one
+ * register fill the log until a snapshot begins; one caller makes single applies of three effects
+ * while it is written; the same for as long when it is done. Restarts are with a cold page cache:
+ * after a clean close, and after the process went away while a snapshot was written that counters
+ * alone had made due, which is when there is most to read: the old snapshot and all of the log
+ * behind it. After the clean one counters must be what they were.
  *
  * Prints "objects.…"; what is judged has limit=. Exits 1 when a limit is missed, unless
  * --report-only is given, which also makes all of it small.

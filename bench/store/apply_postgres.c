@@ -4,9 +4,9 @@
  * key, which must be new; the debit; a row of the outbox. Statements are prepared, and each thread
  * has a connection of its own, through a Unix socket.
  *
- * postgres: all three in one statement, so that a transaction is one round trip. Three statements in
- * one pipeline take as long. postgres_steps: BEGIN, the three, COMMIT, one after the other, as most
- * applications do it. They share a server, and have a database each.
+ * postgres: all three in one statement, so that a transaction is one round trip. Three statements
+ * in one pipeline take as long. postgres_steps: BEGIN, the three, COMMIT, one after the other, as
+ * most applications do it. They share a server, and have a database each.
  */
 #include "apply_peer.h"
 

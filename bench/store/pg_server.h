@@ -8,8 +8,8 @@
 
 struct bench_pg;
 
-/* Makes a cluster below folder and starts a server on it; dies when it cannot. Root may not run one:
- * then the user "postgres" does, else "nobody", and folder is made passable for it. */
+/* Makes a cluster below folder and starts a server on it; dies when it cannot. Root may not run
+ * one: then the user "postgres" does, else "nobody", and folder is made passable for it. */
 struct bench_pg *bench_pg_start(const char *folder);
 /* What PQconnectdb wants, but for the name of the database. */
 const char *bench_pg_address(const struct bench_pg *pg);

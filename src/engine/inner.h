@@ -186,8 +186,10 @@ struct once__object_state {
     struct once__stage *stage;
     uint64_t change;   /* number of the last change */
     uint64_t position; /* behind it: who tells anything of objects waits for this (INV-2) */
-    bool has_snapshot;
+    bool has_snapshot;      /* one is durable for certain */
     uint64_t from;          /* edits of segments from here on are not in the snapshot on disk */
+    uint64_t proved;        /* nor in any that may be there after a power cut: of the one that was
+                             * found at opening nobody knows whether its name is durable (INV-8) */
     uint64_t snapshot_size; /* of that one */
     bool wanted;            /* a snapshot would let segments go, and space is short */
     bool unlucky;           /* one could not be written; tried again when the keeper has slept */

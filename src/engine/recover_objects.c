@@ -113,7 +113,6 @@ static int load_snapshot(struct once__recovery *recovery, struct once__snapshot_
         return err;
     err = load_file(recovery, file, ret_header, ret_end);
     once__file_close(file);
-    engine->objects.has_snapshot = err == ONCE_OK;
     return err;
 }
 
@@ -234,7 +233,9 @@ int once__recovery_objects(struct once__recovery *recovery)
                              replay.last, end.change);
     if (err != ONCE_OK)
         return err;
+    objects->has_snapshot = (recovery->last.flags & ONCE__BATCH_OBJECTS) != 0;
     objects->from = header.from;
+    objects->proved = 1;
     objects->change = replay.last > end.change ? replay.last : end.change;
     once__recent_start(objects->recent, objects->change);
     (void)engine->vfs->ops->remove(engine->vfs, ONCE__OBJECTS_NEW_NAME); /* if one was on its way */

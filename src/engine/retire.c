@@ -101,8 +101,11 @@ static bool begin(struct once__engine *engine)
     if (!segment || engine->log.failed != ONCE_OK ||
         !due(engine, segment, once__engine_now(engine)))
         return false;
-    if (once__snapshot_needs(engine, segment) && !ONCE__MUTANT(EDITS_FORGOTTEN))
-        return false; /* until there is a snapshot */
+    if (once__snapshot_needs(engine, segment) && !ONCE__MUTANT(EDITS_FORGOTTEN)) {
+        if (segment->sequence < engine->objects.from)
+            engine->objects.wanted = true; /* the one that is there may be gone after a power cut */
+        return false;                      /* until there is a snapshot */
+    }
     if (!due(engine, segment, engine->log.durable_ms)) {
         if (once__log_mark(engine, &mark) != ONCE_OK || !once__commit_settled(engine, mark))
             return false;

@@ -26,15 +26,17 @@ static size_t chunk_size(const struct once__engine *engine)
 
 bool once__snapshot_needs(const struct once__engine *engine, const struct once__segment *segment)
 {
-    return segment->changes > 0 && segment->sequence >= engine->objects.from;
+    return segment->changes > 0 && segment->sequence >= engine->objects.proved;
 }
 
-/* Would one let a sealed segment go, and is it worth it? */
+/* Would one let a sealed segment go, and is it worth it? Retiring says with `wanted` that it waits
+ * for one. */
 static bool due(struct once__engine *engine)
 {
     struct once__object_state *objects = &engine->objects;
     const struct once__log *log = &engine->log;
-    uint64_t first = objects->from > log->oldest ? objects->from : log->oldest;
+    uint64_t from = objects->wanted ? objects->proved : objects->from;
+    uint64_t first = from > log->oldest ? from : log->oldest;
     uint64_t worth = (uint64_t)SLACK_SEGMENTS * engine->segment_size +
                      2 * once__objects_encoded_size(objects->table);
     uint64_t size = (log->sequence - first) * engine->segment_size;
@@ -46,6 +48,8 @@ static bool due(struct once__engine *engine)
             return true;
     }
     objects->from = log->sequence; /* nothing before is needed */
+    if (objects->wanted)
+        objects->proved = log->sequence;
     objects->wanted = false;
     return false;
 }
@@ -116,8 +120,10 @@ static bool begin(struct once__engine *engine)
     pthread_mutex_lock(&engine->lock);
     wanted = due(engine);
     if (wanted) {
+        /* The segment in which the log is durable now: a crash may take back later ones, and then
+         * the log goes on in this one. */
         snapshotting->header = (struct once__snapshot_header){
-            .from = engine->log.sequence,
+            .from = (engine->log.durable - 1) / engine->segment_size,
             .change = engine->objects.change,
             .created_ms = once__engine_now(engine),
         };
@@ -226,7 +232,7 @@ static bool commit(struct once__engine *engine)
         return false;
     }
     pthread_mutex_lock(&engine->lock);
-    objects->from = snapshotting->header.from;
+    objects->from = objects->proved = snapshotting->header.from;
     objects->has_snapshot = true;
     objects->snapshot_size = snapshotting->size;
     objects->wanted = false;

@@ -39,12 +39,14 @@ struct objects {
 
 /* ---- Asking and deciding --------------------------------------------------------------------- */
 
-static void start(void *self, struct model *model, struct chance *chance)
+static void start(void *self, struct model *model, struct chance *chance, bool short_run)
 {
     struct objects *objects = self;
 
     world_clear(objects->world, model);
     asker_start(&objects->asker, objects->world, chance);
+    if (short_run)
+        objects->asker.large_percent = 60;
 }
 
 static bool next(void *self, struct chance *chance, once_ms now_ms, int *ret_key,

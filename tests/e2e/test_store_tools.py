@@ -7,6 +7,7 @@ import pty
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,18 @@ def write(folder, count):
             word, fence = store.begin(key_of(number))
             assert word == EXECUTE
             assert store.complete(key_of(number), fence)[0] == DONE
+        wait_for_sidecars(folder)
+
+
+def wait_for_sidecars(folder):
+    """Every segment but the newest gets one, soon after it is full."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        begun = [p for p in folder.glob("*.seg") if p.read_bytes()[:8] == b"Oncesegm"]
+        if len(list(folder.glob("*.idx"))) >= len(begun) - 1:
+            return
+        time.sleep(0.01)
+    raise AssertionError("there are no sidecars")
 
 
 def once(once_bin, *args, **options):

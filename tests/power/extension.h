@@ -18,8 +18,8 @@ struct promise;
 
 struct extension {
     void *self;
-    /* A run begins, with nothing on its disk. */
-    void (*start)(void *self, struct model *model, struct chance *chance);
+    /* A run begins, with nothing on its disk. short_run: what shall happen must happen soon. */
+    void (*start)(void *self, struct model *model, struct chance *chance, bool short_run);
     /* A call, and the key that it is about, or HISTORY_NO_KEY. False: the workload's own turn. */
     bool (*next)(void *self, struct chance *chance, once_ms now_ms, int *ret_key,
                  struct once_op *ret_op);

@@ -89,7 +89,8 @@ static void note(struct run *run, const char *text, int64_t number)
 
 /* ---- Setting up ------------------------------------------------------------------------------ */
 
-static void start(struct run *run, uint64_t seed, int key_count, struct tally *tally)
+static void start(struct run *run, uint64_t seed, int key_count, bool short_run,
+                  struct tally *tally)
 {
     static const uint32_t segment_sizes[] = {ONCE_SEGMENT_SIZE_MIN, ONCE_SEGMENT_SIZE_MIN, 1 << 16};
 
@@ -112,7 +113,8 @@ static void start(struct run *run, uint64_t seed, int key_count, struct tally *t
     };
     workload_init(&run->workload, &run->chance, &run->model, key_count, run->drive.clock.wall_ms);
     if (run->model.extension)
-        run->model.extension->start(run->model.extension->self, &run->model, &run->chance);
+        run->model.extension->start(run->model.extension->self, &run->model, &run->chance,
+                                    short_run);
     tally->runs++;
 }
 
@@ -401,7 +403,7 @@ bool run_random(struct run *run, uint64_t seed, struct tally *tally)
     struct chance *chance = &run->chance;
     size_t lives;
 
-    start(run, seed, 2 + (int)(seed % (MODEL_KEYS_MAX - 2)), tally);
+    start(run, seed, 2 + (int)(seed % (MODEL_KEYS_MAX - 2)), false, tally);
     lives = 4 + chance_below(chance, 12);
     for (size_t i = 0; i < lives && !run->model.broken; i++) {
         set_random_faults(run);
@@ -434,7 +436,7 @@ bool run_small(struct run *run, uint64_t seed, const struct spot *spot, struct t
     struct disk_faults faults = {0};
     uint64_t before;
 
-    start(run, seed, run->model.extension ? 12 : 4, tally);
+    start(run, seed, run->model.extension ? 12 : 4, true, tally);
     if (run->model.extension && seed % 2 == 0) { /* little space: what is old must go */
         run->options.disk_size_max = (uint64_t)run->options.segment_size * (6 + seed % 3);
         run->drive.may_fill = true;

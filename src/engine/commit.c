@@ -3,7 +3,8 @@
  * Who writes, who waits, who is told. Group commit is greedy: whoever waits and finds that a write
  * may be begun writes what there is, also for the others; nobody waits for a timer. A caller in a
  * blocking call writes in its own thread, so that a lone caller pays for the disk and nothing else.
- * What was submitted is written and told by the store's own threads.
+ * What was submitted is written and told by the store's own threads. Who waits is woken without the
+ * lock, and goes on without it: else everyone woken would wait for it once more.
  *
  * INV-2: a reply is told when everything before its position is durable. INV-8: after a failed
  * write everybody who waits is told so and nothing else.
@@ -12,6 +13,8 @@
 
 #include "store/call.h"
 
+#include <errno.h>
+
 static bool told_now(const struct once__engine *engine, uint64_t position)
 {
     if (engine->options.durability != ONCE_LOSES_NOTHING || ONCE__MUTANT(ACK_BEFORE_SYNC))
@@ -19,38 +22,66 @@ static bool told_now(const struct once__engine *engine, uint64_t position)
     return position <= engine->log.durable;
 }
 
-static void wake_waiter(struct once__waiter *waiter)
-{
-    if (waiter->woken)
-        return;
-    waiter->woken = true;
-    pthread_cond_signal(&waiter->wake);
-}
-
-/* Wakes all whose position is durable, and one more to write what has gathered meanwhile. */
-void once__commit_after_write(struct once__engine *engine)
+/* Takes from the line all whose position is durable, and one more, the first to be woken, to write
+ * what has gathered meanwhile. Whoever was taken out is woken by wake_all, once. */
+static struct once__waiter *take_waiters(struct once__engine *engine)
 {
     bool failed = engine->log.failed != ONCE_OK;
-    struct once__waiter *heir = NULL;
+    struct once__waiter *taken = NULL, **link = &engine->waiters, **oldest = NULL;
 
-    for (struct once__waiter *waiter = engine->waiters; waiter; waiter = waiter->next) {
-        if (failed || waiter->position <= engine->log.durable)
-            wake_waiter(waiter);
-        else if (!waiter->woken)
-            heir = waiter; /* the one that has waited longest */
+    while (*link) {
+        struct once__waiter *waiter = *link;
+
+        if (!failed && waiter->position > engine->log.durable) {
+            oldest = link; /* so far: the line begins with who came last */
+            link = &waiter->next;
+            continue;
+        }
+        *link = waiter->next;
+        waiter->durable = !failed;
+        waiter->next = taken;
+        taken = waiter;
     }
-    if (heir && once__log_ready(engine))
-        wake_waiter(heir);
-    if (engine->writers_idle > 0 &&
-        (failed || engine->submitted || engine->cold || once__log_ready(engine)))
+    if (oldest && once__log_ready(engine)) {
+        struct once__waiter *heir = *oldest;
+
+        *oldest = heir->next;
+        heir->next = taken;
+        taken = heir;
+    }
+    return taken;
+}
+
+/* Needs no lock. A waiter is gone as soon as it is woken. */
+static void wake_all(struct once__waiter *taken)
+{
+    while (taken) {
+        struct once__waiter *next = taken->next;
+
+        sem_post(&taken->wake);
+        taken = next;
+    }
+}
+
+static void wake_threads(struct once__engine *engine)
+{
+    if (engine->writers_idle > 0 && (engine->log.failed != ONCE_OK || engine->submitted ||
+                                     engine->cold || once__log_ready(engine)))
         pthread_cond_signal(&engine->work);
     if (engine->retiring.phase > ONCE__RETIRE_CARRY)
         once__keeper_wake(engine);
 }
 
+void once__commit_after_write(struct once__engine *engine)
+{
+    wake_all(take_waiters(engine));
+    wake_threads(engine);
+}
+
 bool once__commit_write_one(struct once__engine *engine)
 {
     struct once__write *write = once__log_take(engine);
+    struct once__waiter *taken;
     int err;
 
     if (!write)
@@ -60,36 +91,58 @@ bool once__commit_write_one(struct once__engine *engine)
     err = once__log_write(engine, write);
     pthread_mutex_lock(&engine->lock);
     once__log_written(engine, write, err);
-    once__commit_after_write(engine);
+    taken = take_waiters(engine);
+    wake_threads(engine);
+    if (taken) { /* many: the first of them can go on meanwhile */
+        pthread_mutex_unlock(&engine->lock);
+        wake_all(taken);
+        pthread_mutex_lock(&engine->lock);
+    }
     return true;
 }
 
-static void sleep_until_woken(struct once__engine *engine, uint64_t position)
+/* Ends without the lock. True: the position is durable. False: it may be; look again. */
+static bool sleep_until_woken(struct once__engine *engine, uint64_t position)
 {
     struct once__waiter waiter = {.position = position, .next = engine->waiters};
-    struct once__waiter **link;
 
     ONCE_ASSERT(!engine->manual); /* by hand nobody else could write: finish the writes first */
-    pthread_cond_init(&waiter.wake, NULL);
+    sem_init(&waiter.wake, 0, 0);
     engine->waiters = &waiter;
     engine->now_uses = 0;
-    while (!waiter.woken)
-        pthread_cond_wait(&waiter.wake, &engine->lock);
-    for (link = &engine->waiters; *link != &waiter; link = &(*link)->next)
-        ONCE_ASSERT(*link);
-    *link = waiter.next;
-    pthread_cond_destroy(&waiter.wake);
+    pthread_mutex_unlock(&engine->lock);
+    while (sem_wait(&waiter.wake) != 0)
+        ONCE_ASSERT(errno == EINTR);
+    sem_destroy(&waiter.wake);
+    return waiter.durable;
+}
+
+int once__commit_wait_out(struct once__engine *engine, uint64_t position)
+{
+    int err = ONCE_OK;
+
+    while (err == ONCE_OK && engine->log.durable < position) {
+        if (engine->log.failed != ONCE_OK) {
+            err = ONCE_ERR_IO;
+        } else if (!once__commit_write_one(engine)) {
+            if (sleep_until_woken(engine, position))
+                return ONCE_OK;
+            pthread_mutex_lock(&engine->lock);
+        }
+    }
+    pthread_mutex_unlock(&engine->lock);
+    return err;
 }
 
 int once__commit_wait(struct once__engine *engine, uint64_t position)
 {
-    while (engine->log.durable < position) {
-        if (engine->log.failed != ONCE_OK)
-            return ONCE_ERR_IO;
-        if (!once__commit_write_one(engine))
-            sleep_until_woken(engine, position);
-    }
-    return ONCE_OK;
+    int err;
+
+    if (engine->log.durable >= position)
+        return ONCE_OK;
+    err = once__commit_wait_out(engine, position);
+    pthread_mutex_lock(&engine->lock);
+    return err;
 }
 
 int once__commit_some(struct once__engine *engine)
@@ -102,8 +155,10 @@ int once__commit_some(struct once__engine *engine)
             return ONCE_ERR_STOPPED;
         if (once__log_settled(engine))
             return ONCE_OK;
-        if (!once__commit_write_one(engine))
-            sleep_until_woken(engine, before + 1);
+        if (!once__commit_write_one(engine)) {
+            (void)sleep_until_woken(engine, before + 1);
+            pthread_mutex_lock(&engine->lock);
+        }
     }
     return ONCE_OK;
 }

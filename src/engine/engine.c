@@ -77,19 +77,24 @@ static void engine_call(struct once_store *store, struct once_op *ops, size_t co
 {
     struct once__engine *engine = once__engine_of(store);
     bool waits = engine->options.durability == ONCE_LOSES_NOTHING;
-    uint64_t position, durable;
+    uint64_t position, durable = 0;
     int err = ONCE_OK;
 
     for (size_t i = 0; i < count; i++)
         (void)prepare(engine, &ops[i]);
     pthread_mutex_lock(&engine->lock);
     position = decide_all(engine, ops, count);
-    if (waits && !ONCE__MUTANT(ACK_BEFORE_SYNC))
-        err = once__commit_wait(engine, position);
-    else
+    if (waits && !ONCE__MUTANT(ACK_BEFORE_SYNC)) {
+        err = once__commit_wait_out(engine, position);
+    } else {
         once__commit_nudge(engine);
-    durable = engine->log.durable;
-    pthread_mutex_unlock(&engine->lock);
+        pthread_mutex_unlock(&engine->lock);
+    }
+    if (err != ONCE_OK) {
+        pthread_mutex_lock(&engine->lock);
+        durable = engine->log.durable;
+        pthread_mutex_unlock(&engine->lock);
+    }
     for (size_t i = 0; err != ONCE_OK && i < count; i++) {
         if (ops[i].reply.err == ONCE_OK && ops[i].inner.position > durable)
             once__call_refuse(&ops[i], err, NULL);

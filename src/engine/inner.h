@@ -22,6 +22,7 @@
 #define ONCE_ENGINE_INNER_H
 
 #include <pthread.h>
+#include <semaphore.h>
 
 #include "base/assert.h"
 #include "core/decide.h"
@@ -139,9 +140,9 @@ struct once__log {
 
 /* A thread in a blocking call. */
 struct once__waiter {
-    pthread_cond_t wake;
+    sem_t wake;
     uint64_t position; /* what it waits for */
-    bool woken;
+    bool durable;      /* when it is woken: it is */
     struct once__waiter *next;
 };
 
@@ -184,8 +185,8 @@ struct once__object_state {
     struct once__objects *table;
     struct once__recent *recent;
     struct once__stage *stage;
-    uint64_t change;   /* number of the last change */
-    uint64_t position; /* behind it: who tells anything of objects waits for this (INV-2) */
+    uint64_t change;        /* number of the last change */
+    uint64_t position;      /* behind it: who tells anything of objects waits for this (INV-2) */
     bool has_snapshot;      /* one is durable for certain */
     uint64_t from;          /* edits of segments from here on are not in the snapshot on disk */
     uint64_t proved;        /* nor in any that may be there after a power cut: of the one that was
@@ -225,7 +226,7 @@ struct once__engine {
     uint64_t reserved;        /* bytes that open operations need to end */
     uint32_t reserve_largest; /* of one of them, ever */
 
-    /* Blocking callers, unordered; submitted operations, in order. */
+    /* Blocking callers, who came last first; submitted operations, in order. */
     struct once__waiter *waiters;
     struct once_op *submitted, **submitted_tail;
     struct once_op *cold, **cold_tail; /* need a record from disk before they are decided */
@@ -408,6 +409,8 @@ bool once__commit_write_one(struct once__engine *engine);
 /* Waits until everything before the position is durable, writing what can be written. ONCE_ERR_IO,
  * ONCE_ERR_STOPPED. */
 ONCE_MUST_CHECK int once__commit_wait(struct once__engine *engine, uint64_t position);
+/* The same, but ends without the lock. */
+ONCE_MUST_CHECK int once__commit_wait_out(struct once__engine *engine, uint64_t position);
 /* The same for the keeper. By hand it may be that only the test can bring that about: false then.
  */
 bool once__commit_settled(struct once__engine *engine, uint64_t position);

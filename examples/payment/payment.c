@@ -8,7 +8,8 @@
  * at every step; the account is debited once. Each chapter says what must come; the exit status is
  * 0 only if it did.
  *
- * `payment FOLDER --die N` is the program that the story kills: it pays, and dies at step N.
+ * `payment FOLDER --die N` is the program that the story kills: it pays, and dies at step N. With
+ * `--paid N` it was paid for sure in a life before, and what comes must be the answer of then.
  */
 #include <once/once.h>
 
@@ -255,7 +256,7 @@ static void on_paid(struct once_op *op)
 }
 
 /* The whole program once more. Returns the exit status. */
-static int pay(const char *folder, enum step dies)
+static int pay(const char *folder, enum step dies, bool was_paid)
 {
     struct once_store *store;
     struct effects effects;
@@ -285,8 +286,8 @@ static int pay(const char *folder, enum step dies)
            op.reply.result.size > 0 ? (const char *)op.reply.result.data : "");
     fflush(stdout);
     expect(op.reply.err == ONCE_OK &&
-               (op.reply.word == ONCE_APPLIED || op.reply.word == ONCE_REPLAY),
-           "paid now, or before");
+               (op.reply.word == ONCE_REPLAY || (op.reply.word == ONCE_APPLIED && !was_paid)),
+           was_paid ? "paid before: what was answered once stays true" : "paid now, or before");
     once_reply_release(&op.reply);
     die_at(STEP_TOLD, dies);
     expect(once_close(store) == ONCE_OK, "the store closes");
@@ -295,7 +296,7 @@ static int pay(const char *folder, enum step dies)
 }
 
 /* Runs this program again as a child. Gives its wait status. */
-static int run_child(const char *folder, enum step dies)
+static int run_child(const char *folder, enum step dies, bool was_paid)
 {
     char number[16];
     int status = -1;
@@ -305,7 +306,8 @@ static int run_child(const char *folder, enum step dies)
     fflush(stdout);
     child = fork();
     if (child == 0) {
-        execl("/proc/self/exe", "payment", folder, "--die", number, (char *)NULL);
+        execl("/proc/self/exe", "payment", folder, was_paid ? "--paid" : "--die", number,
+              (char *)NULL);
         _exit(2);
     }
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -313,18 +315,18 @@ static int run_child(const char *folder, enum step dies)
     return status;
 }
 
-static void kill_at(const char *folder, enum step step)
+static void kill_at(const char *folder, enum step step, bool was_paid)
 {
-    int status = run_child(folder, step);
+    int status = run_child(folder, step, was_paid);
 
     printf("   killed %s\n", step_names[step]);
     expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the child dies by SIGKILL");
 }
 
-static void go_on(const char *folder)
+static void go_on(const char *folder, bool was_paid)
 {
     struct once_store *store;
-    int status = run_child(folder, STEP_NONE);
+    int status = run_child(folder, STEP_NONE, was_paid);
 
     expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the retry goes through");
     store = open_store(folder);
@@ -340,23 +342,23 @@ static void tell_deaths(const char *folder)
         printf("\n%d. A new store; the program dies %s, and is started again\n", 5 + (int)step,
                step_names[step]);
         snprintf(path, sizeof(path), "%s/death-%d", folder, (int)step);
-        kill_at(path, step);
-        go_on(path);
+        kill_at(path, step, false);
+        go_on(path, step >= STEP_APPLIED);
     }
     printf("\n%d. One store, and the program dies at each of the steps in turn\n",
            5 + (int)STEP_COUNT);
     snprintf(path, sizeof(path), "%s/deaths", folder);
     for (enum step step = STEP_STARTED; step < STEP_COUNT; step++)
-        kill_at(path, step);
-    go_on(path);
+        kill_at(path, step, step > STEP_APPLIED);
+    go_on(path, true);
 }
 
 int main(int argc, char **argv)
 {
     char path[PATH_SIZE];
 
-    if (argc == 4 && strcmp(argv[2], "--die") == 0)
-        return pay(argv[1], (enum step)strtol(argv[3], NULL, 10));
+    if (argc == 4 && (strcmp(argv[2], "--die") == 0 || strcmp(argv[2], "--paid") == 0))
+        return pay(argv[1], (enum step)strtol(argv[3], NULL, 10), strcmp(argv[2], "--paid") == 0);
     if (argc != 2 || strlen(argv[1]) > PATH_SIZE - 16) {
         fputs("usage: payment FOLDER\n", stderr);
         return 2;

@@ -10,7 +10,7 @@
  * kept under the key, and every retry gets it again. docs/guides has a page for each task.
  *
  * An object is named by 1 to ONCE_OBJECT_NAME_SIZE_MAX bytes, of the rules of a key. Its type is
- * fixed by its first use. Objects are the store's, not a namespace's, and they do not expire.
+ * fixed by the first effect that changes it. Objects are the store's, not a namespace's, and they do not expire.
  *
  * An effect is written as words, as in every protocol of Once: {"ADD", "acct:42", "-100", "MIN",
  * "0"}. once_do_split makes them of one line of text.
@@ -155,7 +155,8 @@ struct once_object {
     /* REGISTER: the value. Mergeable: the state, as in lattice.h. Else empty. */
     struct once_bytes state;
     /* {"name":"acct:42","type":"counter","value":900}: everything, for people and for HTTP; of
-     * logs, outboxes and buckets only the counts (once_object_read has the rest). Bytes that are
+     * logs, outboxes and buckets only the counts (once_object_read has the rest), of sets and
+     * vectors the first 1000 entries and "more":true (state has the rest). Bytes that are
      * not UTF-8 are given in base64, under "value_base64" instead of "value". */
     struct once_bytes json;
     void *memory;
@@ -223,7 +224,8 @@ ONCE_API ONCE_MUST_CHECK int once_changes(struct once_store *store,
                                           struct once_buf *out, bool *ret_more);
 /* Merges a message of once_changes: durable when it returns. *ret_count (may be NULL): how many
  * objects it was news for. A bad message changes nothing: ONCE_ERR_DAMAGED. An object that is of
- * another type here stays as it is, and the others are merged and counted: ONCE_ERR_OBJECT_TYPE. */
+ * another type here (ONCE_ERR_OBJECT_TYPE) stays as it is, and so does one that would pass a bound
+ * (ONCE_ERR_FULL, ONCE_ERR_TOO_LARGE); the others are merged and counted all the same. */
 ONCE_API ONCE_MUST_CHECK int once_changes_merge(struct once_store *store, struct once_bytes message,
                                                 size_t *ret_count);
 

@@ -46,7 +46,9 @@ enum once_durability {
 struct once_options {
     enum once_durability durability;
     once_ms interval_ms;    /* of ONCE_LOSES_INTERVAL; 0 is ONCE_INTERVAL_MS_DEFAULT */
-    uint64_t disk_size_max; /* bytes that the store may take on disk; 0 is as many as there are */
+    uint64_t disk_size_max; /* bytes that the log may take on disk; 0 is as many as there are. The
+                             * snapshot of objects comes on top: about what the objects hold, and
+                             * twice that while a new one is written */
     uint64_t keys_max;      /* keys that the store may hold; 0 is ONCE_KEYS_MAX */
     uint64_t objects_size_max; /* bytes of memory for objects; 0 is ONCE_OBJECTS_SIZE_DEFAULT */
     uint32_t segment_size; /* of a store that is made now: a power of two, ONCE_SEGMENT_SIZE_MIN to

@@ -98,7 +98,14 @@ int cli_open(const struct cli_command *command, const char *folder, bool may_mak
     struct once_message message = {{0}};
     int err = once_open(folder, &options, ret_store, &message);
 
-    return err == ONCE_OK ? CLI_OK : cli_store_error(command, err, &message);
+    if (err == ONCE_OK)
+        return CLI_OK;
+    if (err != ONCE_ERR_LOCKED)
+        return cli_store_error(command, err, &message);
+    clean(message.text);
+    return cli_error(command, CLI_UNAVAILABLE,
+                     "%s. Nothing happened: the same command again is right when it is free",
+                     message.text);
 }
 
 int cli_close(const struct cli_command *command, struct once_store *store, int status)

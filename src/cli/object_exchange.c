@@ -30,6 +30,13 @@ static bool is_terminal(const struct object_args *args)
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
+/* Nothing new is no bytes, and then there is no buffer either. */
+static void print_bytes(const struct once_buf *out)
+{
+    if (out->size > 0)
+        fwrite(out->data, 1, out->size, stdout);
+}
+
 int object_delta(const struct object_args *args, struct once_store *store)
 {
     uint64_t since = 0, version = 0;
@@ -60,7 +67,7 @@ int object_delta(const struct object_args *args, struct once_store *store)
         cli_base64(stdout, once_buf_bytes(&out));
         puts("\"}");
     } else {
-        fwrite(out.data, 1, out.size, stdout);
+        print_bytes(&out);
         (void)cli_message(&cli_object, CLI_OK, "%zu bytes; what comes later: --since %" PRIu64,
                           out.size, version);
     }
@@ -126,7 +133,7 @@ int object_changes(const struct object_args *args, struct once_store *store)
         print_cursor(stdout, &cursor);
         printf("\",\"more\":%s}\n", more ? "true" : "false");
     } else if (err == ONCE_OK) {
-        fwrite(out.data, 1, out.size, stdout);
+        print_bytes(&out);
         fprintf(stderr, "once object: %zu bytes%s --since ", out.size,
                 more ? "; there is more:" : "; what comes later:");
         print_cursor(stderr, &cursor);
@@ -218,6 +225,11 @@ static int merge_all(const struct object_args *args, struct once_store *store,
     if (err == ONCE_ERR_OBJECT_TYPE)
         return cli_usage(&cli_object, "an object is of another type here and stayed as it is; "
                                       "the others were merged");
+    if (err == ONCE_ERR_FULL || err == ONCE_ERR_TOO_LARGE)
+        return cli_error(&cli_object, cli_store_status(err),
+                         "an object would pass a bound here (%s) and stayed as it is; the others "
+                         "were merged",
+                         once_err_text(err));
     if (err != ONCE_OK)
         return object_error(args, err, NULL);
     if (args->json)

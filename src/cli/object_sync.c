@@ -24,6 +24,7 @@ struct exchange {
     struct side here, there;
     struct once_buf message;
     uint64_t conflicts; /* messages with an object that is of another type over there */
+    uint64_t refused;   /* messages with an object that would pass a bound */
 };
 
 /* Everything new from one to the other. */
@@ -43,6 +44,10 @@ static int give(struct exchange *exchange, struct side *from, struct side *to, u
             err = once_changes_merge(to->store, once_buf_bytes(&exchange->message), &count);
         if (err == ONCE_ERR_OBJECT_TYPE) {
             exchange->conflicts++;
+            err = ONCE_OK;
+        }
+        if (err == ONCE_ERR_FULL || err == ONCE_ERR_TOO_LARGE) {
+            exchange->refused++;
             err = ONCE_OK;
         }
         if (err != ONCE_OK)
@@ -69,37 +74,68 @@ static int give_all(struct exchange *exchange)
     return status;
 }
 
-/* Names an object whose types differ. */
-static void compare_type(void *user, struct once_bytes name, enum once_object_type type)
+/* A walk over one side, beside the other. */
+struct comparison {
+    struct side *here, *there;
+};
+
+static bool is_same_state(struct side *side, struct once_bytes name, struct once_bytes state)
 {
-    struct exchange *exchange = user;
+    struct once_object object = {0};
+    bool same = once_object_get(side->store, name, &object) == ONCE_OK &&
+                object.state.size == state.size &&
+                (state.size == 0 || memcmp(object.state.data, state.data, state.size) == 0);
+
+    once_object_release(&object);
+    return same;
+}
+
+/* Names an object whose types differ, or that could not be merged. */
+static void compare(void *user, struct once_bytes name, enum once_object_type type)
+{
+    const struct comparison *sides = user;
     struct once_object object = {0};
 
-    if (once_object_get(exchange->there.store, name, &object) != ONCE_OK)
+    if (once_object_get(sides->there->store, name, &object) != ONCE_OK)
         return;
     if (object.type != ONCE_OBJECT_NONE && object.type != type &&
         (once_object_mergeable(object.type) || once_object_mergeable(type)))
         (void)cli_message(&cli_object, CLI_USAGE,
                           "'%s' is a %s in '%s' and a %s in '%s'; both stayed as they are",
                           cli_echo_bytes(name).text, once_object_type_name(type),
-                          cli_echo(exchange->here.folder).text, once_object_type_name(object.type),
-                          cli_echo(exchange->there.folder).text);
+                          cli_echo(sides->here->folder).text, once_object_type_name(object.type),
+                          cli_echo(sides->there->folder).text);
+    else if (once_object_mergeable(type) && !is_same_state(sides->here, name, object.state))
+        (void)cli_message(&cli_object, CLI_UNAVAILABLE,
+                          "'%s' of '%s' would pass a bound in '%s' and did not come there",
+                          cli_echo_bytes(name).text, cli_echo(sides->here->folder).text,
+                          cli_echo(sides->there->folder).text);
     once_object_release(&object);
+}
+
+static void compare_all(struct side *here, struct side *there)
+{
+    struct comparison sides = {.here = here, .there = there};
+    uint64_t cursor = 0;
+    int err;
+
+    do {
+        err = once_object_list(here->store, cursor, ONCE_LIST_COUNT_MAX, compare, &sides, &cursor);
+    } while (err == ONCE_OK && cursor != 0);
 }
 
 static int tell(const struct object_args *args, struct exchange *exchange)
 {
-    uint64_t cursor = 0;
-    int err = ONCE_OK;
-
-    if (exchange->conflicts > 0) {
-        do {
-            err = once_object_list(exchange->here.store, cursor, ONCE_LIST_COUNT_MAX, compare_type,
-                                   exchange, &cursor);
-        } while (err == ONCE_OK && cursor != 0);
+    if (exchange->conflicts > 0 || exchange->refused > 0)
+        compare_all(&exchange->here, &exchange->there);
+    if (exchange->refused > 0) {
+        compare_all(&exchange->there, &exchange->here);
+        return cli_error(&cli_object, CLI_UNAVAILABLE,
+                         "some objects could not be merged; the others are equal now");
+    }
+    if (exchange->conflicts > 0)
         return cli_error(&cli_object, CLI_USAGE,
                          "some objects have another type over there; the others are equal now");
-    }
     if (args->json)
         printf("{\"sent\":%" PRIu64 ",\"received\":%" PRIu64 "}\n", exchange->here.news,
                exchange->there.news);

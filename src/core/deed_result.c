@@ -60,18 +60,32 @@ int once__results_begin(struct once_buf *out)
     return once_buf_append(out, "[", 1);
 }
 
+/* Every effect has a number, and printf would take longer than the effect. The text ends where
+ * `text` ends; returns where it begins. */
+static size_t write_number(char text[NUMBER_TEXT_SIZE], int64_t number)
+{
+    uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    size_t at = NUMBER_TEXT_SIZE;
+
+    do {
+        text[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (number < 0)
+        text[--at] = '-';
+    return at;
+}
+
 int once__results_number(struct once_buf *out, int64_t number)
 {
     char text[NUMBER_TEXT_SIZE];
-    int size = snprintf(text, sizeof(text), "%" PRId64, number);
-    int err;
+    size_t at = write_number(text, number), size = sizeof(text) - at;
+    int err = once_buf_reserve(out, 1 + size);
 
-    ONCE_ASSERT(size > 0 && size < (int)sizeof(text));
-    err = once_buf_reserve(out, 1 + (size_t)size);
     if (err != ONCE_OK)
         return err;
     put_comma(out);
-    put(out, text, (size_t)size);
+    put(out, text + at, size);
     return ONCE_OK;
 }
 

@@ -437,7 +437,7 @@ enum once__effect_word once__effect_bucket(uint64_t *count, uint64_t n);
  * finding itself there already is a no-op. */
 struct once__append {
     struct once__expected at;
-    bool there; /* the event right behind version at has this event's id */
+    bool there; /* the event right behind version at is this one: its id, and its payload */
 };
 
 /*@ requires \valid(version) && *version <= ONCE_VERSION_MAX;

@@ -35,6 +35,7 @@ int once__apply_stage(struct once__engine *engine, struct once_op *op, bool has_
     if (err != ONCE_OK) {
         once__call_refuse(op, err, what ? what : once_err_text(err));
         op->reply.effect = effect;
+        op->inner.position = engine->objects.position; /* it may reveal a type (INV-2) */
     }
     return err;
 }
@@ -75,8 +76,7 @@ void once__apply_put(struct once__engine *engine, const struct once__log_record 
     segment->summary->changes++;
     engine->objects.change = rec->change;
     engine->objects.position = spot->position;
-    err = once__apply_edits(engine, rec->edits, false);
-    ONCE_ASSERT(err != ONCE_ERR_DAMAGED);
+    err = once__stage_put(engine->objects.stage, engine->objects.table, engine->objects.recent);
     if (err != ONCE_OK && engine->log.failed == ONCE_OK) {
         engine->log.failed = err;
         once__commit_after_write(engine);

@@ -15,4 +15,15 @@ ONCE_MUST_CHECK int once__edits_put(struct once__objects *objects, struct once__
                                     struct once_bytes edits, bool lenient,
                                     struct once_defect *ret_defect);
 
+/* The same for those of several records, one after the other: many at a time are put faster. On
+ * failure *ret_bad says which edit it is. */
+struct once__edit_spot {
+    size_t piece;
+    size_t offset; /* in the piece; that of ret_defect may lie behind it, in the edit */
+};
+ONCE_MUST_CHECK int once__edits_put_all(struct once__objects *objects, struct once__recent *recent,
+                                        const struct once_bytes *pieces, size_t piece_count,
+                                        bool lenient, struct once__edit_spot *ret_bad,
+                                        struct once_defect *ret_defect);
+
 #endif

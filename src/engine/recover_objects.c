@@ -12,11 +12,24 @@
 
 #include <inttypes.h>
 
+#include "engine/edits.h"
 #include "engine/snapshot_scan.h"
+
+/* The edits of many records are put together: then their objects are looked for at the same time,
+ * and most records have few. */
+enum { TOGETHER_RECORDS = 256, TOGETHER_SIZE = 1 << 15 };
+
+struct gathered {
+    struct once_buf bytes; /* of TOGETHER_SIZE from the beginning: edits point into it */
+    struct once_bytes edits[TOGETHER_RECORDS];
+    uint32_t offsets[TOGETHER_RECORDS]; /* of the records in the segment */
+    size_t count;
+};
 
 struct replay {
     struct once__recovery *recovery;
     const struct once__seen *seen; /* the segment that is read */
+    struct gathered gathered;      /* read from it, and not put yet */
     bool lenient;                  /* something was given up: numbers may be missing */
     bool any;
     uint64_t last;      /* change */
@@ -118,30 +131,67 @@ static int load_snapshot(struct once__recovery *recovery, struct once__snapshot_
 
 /* ---- The log --------------------------------------------------------------------------------- */
 
+static int put_gathered(struct replay *replay)
+{
+    struct once__object_state *objects = &replay->recovery->engine->objects;
+    struct gathered *gathered = &replay->gathered;
+    struct once__edit_spot bad;
+    int err = once__edits_put_all(objects->table, objects->recent, gathered->edits, gathered->count,
+                                  replay->lenient, &bad, NULL);
+
+    if (err != ONCE_OK) {
+        replay->bad_at = gathered->offsets[bad.piece];
+        replay->defect = "an edit of the record cannot be";
+    }
+    once_buf_clear(&gathered->bytes);
+    gathered->count = 0;
+    return err;
+}
+
+/* The record's bytes go when this returns, so they are copied; or all is put at once. */
+static int gather(struct replay *replay, uint32_t offset, struct once_bytes edits)
+{
+    struct gathered *gathered = &replay->gathered;
+    bool copied = edits.size <= TOGETHER_SIZE;
+    int err = ONCE_OK;
+
+    if (copied && edits.size > TOGETHER_SIZE - gathered->bytes.size)
+        err = put_gathered(replay);
+    if (err == ONCE_OK && copied) {
+        struct once_bytes from = edits;
+
+        edits.data = gathered->bytes.data + gathered->bytes.size;
+        err = once_buf_append(&gathered->bytes, from.data, from.size);
+    }
+    if (err != ONCE_OK)
+        return err;
+    gathered->edits[gathered->count] = edits;
+    gathered->offsets[gathered->count] = offset;
+    gathered->count++;
+    return !copied || gathered->count == TOGETHER_RECORDS ? put_gathered(replay) : ONCE_OK;
+}
+
 static int replay_record(void *user, uint32_t offset, uint32_t size,
                          const struct once__log_record *rec)
 {
     struct replay *replay = user;
-    struct once__engine *engine = replay->recovery->engine;
     bool follows = replay->any ? rec->change == replay->last + 1 : rec->change <= replay->last + 1;
     int err;
 
     (void)size;
     if (rec->change == 0)
         return ONCE_OK;
-    replay->bad_at = offset;
     if (!follows && !replay->lenient) {
+        err = put_gathered(replay); /* what is wrong before this is told first */
+        if (err != ONCE_OK)
+            return err;
+        replay->bad_at = offset;
         replay->defect = "a change of objects before this record is missing";
         return ONCE_ERR_DAMAGED;
     }
-    err = once__apply_edits(engine, rec->edits, replay->lenient);
-    if (err != ONCE_OK) {
-        replay->defect = "an edit of the record cannot be";
-        return err;
-    }
     replay->any = true;
     replay->last = rec->change;
-    return ONCE_OK;
+    return gather(replay, offset, rec->edits);
 }
 
 static int replay_segment(struct replay *replay)
@@ -167,6 +217,8 @@ static int replay_segment(struct replay *replay)
     replay->defect = NULL;
     err = once__scan_segment(&input, &visitor, &scan);
     once__file_close(input.file);
+    if (err == ONCE_OK)
+        err = put_gathered(replay);
     if (err == ONCE_ERR_DAMAGED && replay->defect)
         return once__recovery_damaged(replay->recovery, seen, replay->bad_at, replay->defect);
     if (err == ONCE_OK && scan.ended != ONCE__SCAN_WHOLE)
@@ -224,7 +276,11 @@ int once__recovery_objects(struct once__recovery *recovery)
     replay.last = header.change;
     replay.lenient = engine->gaps || header.flags & ONCE__SNAPSHOT_REPAIRED;
     keep_gaps(engine);
-    err = replay_log(&replay, header.from);
+    once_buf_init(&replay.gathered.bytes, TOGETHER_SIZE);
+    err = once_buf_reserve(&replay.gathered.bytes, TOGETHER_SIZE);
+    if (err == ONCE_OK)
+        err = replay_log(&replay, header.from);
+    once_buf_release(&replay.gathered.bytes);
     if (err == ONCE_OK && replay.last < end.change && !replay.lenient)
         return once__message(ONCE_ERR_DAMAGED, recovery->message,
                              "the log ends at change %" PRIu64

@@ -115,6 +115,20 @@ ONCE_MUST_CHECK int once__objects_expect(struct once__objects *objects, uint64_t
  * changed. */
 ONCE_MUST_CHECK int once__objects_put(struct once__objects *objects, const struct once__edit *edit);
 
+/* Where the object of a name is: looked for once, used again. An object never goes and its pointer
+ * never moves, so this holds as long as the table. */
+struct once__object_place {
+    uint64_t hash;                /* of the name */
+    struct once__object **object; /* the table's pointer to it; NULL: it was not there */
+};
+/* Looks for many names at the same time, and so waits for memory once and not for each of them. */
+void once__objects_locate(const struct once__objects *objects, const struct once_bytes *names,
+                          size_t count, struct once__object_place *ret_places);
+/* once__objects_put at the place of the edit's name. The object may have been made since. */
+ONCE_MUST_CHECK int once__objects_put_at(struct once__objects *objects,
+                                         struct once__object_place *place,
+                                         const struct once__edit *edit);
+
 uint64_t once__objects_count(const struct once__objects *objects);
 uint64_t once__objects_memory(const struct once__objects *objects); /* bytes, all told */
 /* About as many bytes as a snapshot of all would have. */

@@ -239,11 +239,20 @@ static int slot_load(struct once__stage *stage, struct once__slot *slot, enum on
     return ONCE_OK;
 }
 
-static struct once__slot *slot_find(struct once__stage *stage, struct once_bytes name)
+static const struct once__object_place *place_of_deed(const struct once__stage *stage)
 {
+    return &stage->places[stage->deed - stage->input->deeds];
+}
+
+static struct once__slot *slot_find(struct once__stage *stage)
+{
+    uint64_t hash = place_of_deed(stage)->hash;
+
     for (size_t i = 0; i < stage->slot_count; i++) {
-        if (once__bytes_equal(stage->slots[i].name, name))
-            return &stage->slots[i];
+        struct once__slot *slot = &stage->slots[i];
+
+        if (slot->place.hash == hash && once__bytes_equal(slot->name, stage->deed->name))
+            return slot;
     }
     return NULL;
 }
@@ -251,14 +260,15 @@ static struct once__slot *slot_find(struct once__stage *stage, struct once_bytes
 int once__stage_slot_keyless(struct once__stage *stage, enum once_object_type type,
                              struct once__slot **ret_slot)
 {
-    struct once__slot *slot = slot_find(stage, stage->deed->name);
+    struct once__slot *slot = slot_find(stage);
     int err;
 
     if (!slot) {
         ONCE_ASSERT(stage->slot_count < ONCE_EFFECTS_MAX);
         slot = &stage->slots[stage->slot_count++];
         slot->name = stage->deed->name;
-        slot->object = once__objects_find(stage->input->objects, slot->name);
+        slot->place = *place_of_deed(stage);
+        slot->object = slot->place.object ? *slot->place.object : NULL;
         slot->changed = false;
         slot->type = slot->object ? once__object_type(slot->object) : ONCE_OBJECT_NONE;
         if (slot->type == ONCE_OBJECT_NONE || slot->type == type) {
@@ -352,8 +362,21 @@ static int step(struct once__stage *stage)
     return steps[stage->deed->kind](stage);
 }
 
+static void locate(struct once__stage *stage)
+{
+    struct once_bytes names[ONCE_EFFECTS_MAX];
+
+    for (size_t i = 0; i < stage->input->deed_count; i++)
+        names[i] = stage->input->deeds[i].name;
+    once__objects_locate(stage->input->objects, names, stage->input->deed_count, stage->places);
+}
+
 static void start(struct once__stage *stage, const struct once__stage_input *input)
 {
+    if (stage->objects)
+        once__stage_mergeable_end(stage); /* what the last run came to was not put */
+    stage->objects = NULL;
+    stage->version = input->version;
     stage->input = input;
     stage->deed = NULL;
     stage->slot_count = 0;
@@ -397,6 +420,7 @@ int once__stage_run(struct once__stage *stage, const struct once__stage_input *i
     ONCE_ASSERT(input->deed_count > 0);
     ONCE_ASSERT(input->deed_count <= ONCE_EFFECTS_MAX);
     start(stage, input);
+    locate(stage);
     err = run_deeds(stage, &effect);
     rejected = err == ONCE__STAGE_REJECTED;
     if (rejected) {
@@ -405,7 +429,11 @@ int once__stage_run(struct once__stage *stage, const struct once__stage_input *i
     } else if (err == ONCE_OK) {
         err = once__stage_encode(stage);
     }
-    once__stage_mergeable_end(stage);
+    stage->input = NULL;
+    if (err == ONCE_OK && stage->edits.size > 0)
+        stage->objects = input->objects; /* once__stage_put needs what the slots have */
+    else
+        once__stage_mergeable_end(stage);
     if (err != ONCE_OK) {
         *ret_effect = effect;
         *ret_what = stage->what ? stage->what : once_err_text(err);

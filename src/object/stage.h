@@ -45,4 +45,11 @@ ONCE_MUST_CHECK int once__stage_run(struct once__stage *stage,
                                     struct once__staged *ret_staged, uint32_t *ret_effect,
                                     const char **ret_what);
 
+/* Makes true what the last run came to, once: the same as putting its encoded edits, but decodes
+ * nothing and looks for no object again. objects is the table of the run, and has not changed since
+ * then; the bytes of the deeds are still there. recent (may be NULL) is told of what is mergeable.
+ * ONCE_ERR_MEMORY: some of it is true and some is not. */
+ONCE_MUST_CHECK int once__stage_put(struct once__stage *stage, struct once__objects *objects,
+                                    struct once__recent *recent);
+
 #endif

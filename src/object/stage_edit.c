@@ -4,23 +4,18 @@
  * each mergeable, one for each event, message, message sent and bucket. Messages stand before the
  * SENT of their outbox, because one apply may emit a message and take it out again. Objects come in
  * the order in which they were first changed, as if the deeds had been put one by one.
+ *
+ * The edits are walked twice, and are the same both times: to encode them, and to put them.
  */
 #include "object/stage_inner.h"
 
 #include "base/assert.h"
 
-static int encode(struct once__stage *stage, const struct once__edit *edit)
-{
-    int err = once__edit_encode(edit, &stage->edits);
+/* What is done with each edit. */
+typedef int (*edit_use)(struct once__stage *stage, struct once__slot *slot,
+                        const struct once__edit *edit);
 
-    if (err == ONCE_ERR_FULL)
-        return once__stage_fail(stage, err,
-                                "what these effects write about objects is more than one apply may "
-                                "write: take fewer at a time");
-    return err;
-}
-
-static int encode_items(struct once__stage *stage, const struct once__slot *slot)
+static int walk_items(struct once__stage *stage, struct once__slot *slot, edit_use use)
 {
     int err = ONCE_OK;
 
@@ -41,12 +36,12 @@ static int encode_items(struct once__stage *stage, const struct once__slot *slot
             edit.to.message.group = item->deed->node;
             edit.to.message.payload = item->deed->value;
         }
-        err = encode(stage, &edit);
+        err = use(stage, slot, &edit);
     }
     return err;
 }
 
-static int encode_sent(struct once__stage *stage, const struct once__slot *slot)
+static int walk_sent(struct once__stage *stage, struct once__slot *slot, edit_use use)
 {
     int err = ONCE_OK;
 
@@ -59,13 +54,13 @@ static int encode_sent(struct once__stage *stage, const struct once__slot *slot)
             struct once__edit edit = {.kind = ONCE__EDIT_SENT, .name = slot->name};
 
             edit.to.sent = stage->sent[sent->start + j];
-            err = encode(stage, &edit);
+            err = use(stage, slot, &edit);
         }
     }
     return err;
 }
 
-static int encode_buckets(struct once__stage *stage, const struct once__slot *slot)
+static int walk_buckets(struct once__stage *stage, struct once__slot *slot, edit_use use)
 {
     int err = ONCE_OK;
 
@@ -77,12 +72,12 @@ static int encode_buckets(struct once__stage *stage, const struct once__slot *sl
             continue;
         edit.to.bucket.bucket = bucket->bucket;
         edit.to.bucket.count = bucket->count;
-        err = encode(stage, &edit);
+        err = use(stage, slot, &edit);
     }
     return err;
 }
 
-static int encode_machine(struct once__stage *stage, const struct once__slot *slot)
+static int walk_machine(struct once__stage *stage, struct once__slot *slot, edit_use use)
 {
     struct once__edit edit = {.name = slot->name};
 
@@ -90,17 +85,17 @@ static int encode_machine(struct once__stage *stage, const struct once__slot *sl
         edit.kind = ONCE__EDIT_MACHINE;
         edit.to.machine.declared = once__stage_declared(stage, slot);
         edit.to.machine.at = slot->now.machine.at;
-        return encode(stage, &edit);
+        return use(stage, slot, &edit);
     }
     if (slot->now.machine.at == once__object_machine_at(slot->object))
         return ONCE_OK; /* it went round */
     edit.kind = ONCE__EDIT_MOVED;
     edit.to.moved = slot->now.machine.at;
-    return encode(stage, &edit);
+    return use(stage, slot, &edit);
 }
 
 /* One edit that says it all. */
-static int encode_whole(struct once__stage *stage, const struct once__slot *slot)
+static int walk_whole(struct once__stage *stage, struct once__slot *slot, edit_use use)
 {
     struct once__edit edit = {.name = slot->name};
 
@@ -131,37 +126,82 @@ static int encode_whole(struct once__stage *stage, const struct once__slot *slot
         ONCE_ASSERT(once_object_mergeable(slot->type));
         edit.kind = slot->type;
         edit.to.merge.delta = once_buf_bytes(&slot->delta);
-        edit.to.merge.version = stage->input->version;
+        edit.to.merge.version = stage->version;
         break;
     }
-    return encode(stage, &edit);
+    return use(stage, slot, &edit);
 }
 
-static int encode_slot(struct once__stage *stage, const struct once__slot *slot)
+static int walk_slot(struct once__stage *stage, struct once__slot *slot, edit_use use)
 {
     int err;
 
     switch ((unsigned)slot->type) {
     case ONCE_OBJECT_MACHINE:
-        return encode_machine(stage, slot);
+        return walk_machine(stage, slot, use);
     case ONCE_OBJECT_LOG:
-        return encode_items(stage, slot);
+        return walk_items(stage, slot, use);
     case ONCE_OBJECT_BUCKETS:
-        return encode_buckets(stage, slot);
+        return walk_buckets(stage, slot, use);
     case ONCE_OBJECT_OUTBOX:
-        err = encode_items(stage, slot);
-        return err == ONCE_OK ? encode_sent(stage, slot) : err;
+        err = walk_items(stage, slot, use);
+        return err == ONCE_OK ? walk_sent(stage, slot, use) : err;
     default:
-        return encode_whole(stage, slot);
+        return walk_whole(stage, slot, use);
     }
+}
+
+static int walk(struct once__stage *stage, edit_use use)
+{
+    int err = ONCE_OK;
+
+    for (size_t i = 0; err == ONCE_OK && i < stage->changed_count; i++)
+        err = walk_slot(stage, stage->changed[i], use);
+    return err;
+}
+
+/* ---- Encoding -------------------------------------------------------------------------------- */
+
+static int encode(struct once__stage *stage, struct once__slot *slot, const struct once__edit *edit)
+{
+    int err = once__edit_encode(edit, &stage->edits);
+
+    (void)slot;
+    if (err == ONCE_ERR_FULL)
+        return once__stage_fail(stage, err,
+                                "what these effects write about objects is more than one apply may "
+                                "write: take fewer at a time");
+    return err;
 }
 
 int once__stage_encode(struct once__stage *stage)
 {
-    int err = ONCE_OK;
-
     ONCE_ASSERT(stage->edits.size == 0);
-    for (size_t i = 0; err == ONCE_OK && i < stage->changed_count; i++)
-        err = encode_slot(stage, stage->changed[i]);
+    return walk(stage, encode);
+}
+
+/* ---- Putting --------------------------------------------------------------------------------- */
+
+static int put(struct once__stage *stage, struct once__slot *slot, const struct once__edit *edit)
+{
+    int err = once__objects_put_at(stage->into.objects, &slot->place, edit);
+
+    if (err == ONCE_OK && stage->into.recent && once_object_mergeable(slot->type))
+        once__recent_note(stage->into.recent, edit);
+    return err;
+}
+
+int once__stage_put(struct once__stage *stage, struct once__objects *objects,
+                    struct once__recent *recent)
+{
+    int err;
+
+    ONCE_ASSERT(objects && objects == stage->objects);
+    stage->into.objects = objects;
+    stage->into.recent = recent;
+    err = walk(stage, put);
+    ONCE_ASSERT(err != ONCE_ERR_DAMAGED); /* the steps were made on these objects */
+    stage->objects = NULL;
+    once__stage_mergeable_end(stage);
     return err;
 }

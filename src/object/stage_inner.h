@@ -34,6 +34,7 @@ struct once__stage_limits {
 /* An object as the deeds so far would leave it. */
 struct once__slot {
     struct once_bytes name;
+    struct once__object_place place;
     const struct once__object *object; /* as it is in the table; NULL: not there */
     enum once_object_type type;
     bool changed;
@@ -87,8 +88,9 @@ struct once__stage_sent {
 
 struct once__stage {
     struct once__stage_limits limits;
-    const struct once__stage_input *input;
-    const struct once__deed *deed; /* the one under way */
+    const struct once__stage_input *input;              /* NULL: no run is under way */
+    const struct once__deed *deed;                      /* the one under way */
+    struct once__object_place places[ONCE_EFFECTS_MAX]; /* of each deed's object */
 
     /* Each deed adds at most one to each of these. */
     struct once__slot slots[ONCE_EFFECTS_MAX];
@@ -113,6 +115,12 @@ struct once__stage {
 
     struct once_buf edits;
     struct once_buf result;
+    const struct once__objects *objects; /* that the edits are for; NULL: there are none to put */
+    uint64_t version;                    /* that they have */
+    struct {
+        struct once__objects *objects;
+        struct once__recent *recent;
+    } into; /* while they are put */
 
     const char *what;            /* with an error */
     enum once__effect_word word; /* with a rejection */
@@ -216,7 +224,7 @@ ONCE_MUST_CHECK int once__stage_release(struct once__stage *stage);
 ONCE_MUST_CHECK int once__stage_hold(struct once__stage *stage);
 ONCE_MUST_CHECK int once__stage_seq(struct once__stage *stage);
 
-/* stage_edit.c: everything that changed, encoded into stage->edits. */
+/* stage_edit.c: everything that changed, encoded into stage->edits; and put, see stage.h. */
 ONCE_MUST_CHECK int once__stage_encode(struct once__stage *stage);
 
 #endif

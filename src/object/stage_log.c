@@ -31,19 +31,35 @@ static void add_item(struct once__stage *stage, const struct once__slot *slot, u
 
 /* ---- Event logs ------------------------------------------------------------------------------ */
 
-/* The id of an event, from the table or from this run. The number must be one of the log's. */
-static struct once_bytes event_id(const struct once__stage *stage, const struct once__slot *slot,
-                                  uint64_t number)
+/* An event, from the table or from this run. The number must be one of the log's. */
+static struct once_object_item event_at(const struct once__stage *stage,
+                                        const struct once__slot *slot, uint64_t number)
 {
     ONCE_ASSERT(number > 0 && number <= slot->now.event_count);
     if (slot->object && number <= once__object_event_count(slot->object))
-        return once__object_event(slot->object, number).id;
+        return once__object_event(slot->object, number);
     for (size_t i = 0; i < stage->item_count; i++) {
-        if (stage->items[i].slot == slot && stage->items[i].number == number)
-            return stage->items[i].deed->node;
+        const struct once__stage_item *item = &stage->items[i];
+
+        if (item->slot == slot && item->number == number)
+            return (struct once_object_item){
+                .number = number, .id = item->deed->node, .payload = item->deed->value};
     }
     ONCE_ASSERT(false); /* neither in the table nor in the run */
-    return (struct once_bytes){0};
+    return (struct once_object_item){0};
+}
+
+/* Does the event of this deed stand where it was asked to? The id names it, and another payload
+ * under the same id is another request: its writer must not be told that it was kept. */
+static bool is_there(const struct once__stage *stage, const struct once__slot *slot)
+{
+    const struct once__deed *deed = stage->deed;
+    struct once_object_item event;
+
+    if (!deed->expected.given || deed->expected.version >= slot->now.event_count)
+        return false;
+    event = event_at(stage, slot, deed->expected.version + 1);
+    return once__bytes_equal(event.id, deed->node) && once__bytes_equal(event.payload, deed->value);
 }
 
 static int reject_append(struct once__stage *stage, enum once__effect_word word, uint64_t version)
@@ -70,8 +86,7 @@ int once__stage_append(struct once__stage *stage)
     if (err != ONCE_OK)
         return err;
     version = &slot->now.event_count;
-    append.there = append.at.given && append.at.version < *version &&
-                   once__bytes_equal(event_id(stage, slot, append.at.version + 1), deed->node);
+    append.there = is_there(stage, slot);
     word = once__effect_append(version, append);
     if (once__effect_rejected(word))
         return reject_append(stage, word, *version);

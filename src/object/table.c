@@ -63,18 +63,19 @@ _Static_assert((int)ONCE__OBJECT_SECRET_SIZE >= XXH3_SECRET_SIZE_MIN, "a secret 
 
 /* ---- By name --------------------------------------------------------------------------------- */
 
-/* Where a name is looked for. */
-struct place {
-    uint32_t shard;
-    uint32_t tag;
-};
-
-static struct place place_of(const struct once__objects *objects, struct once_bytes name)
+static uint64_t hash_of(const struct once__objects *objects, struct once_bytes name)
 {
-    uint64_t hash = XXH3_64bits_withSecret(name.data, name.size, objects->secret,
-                                           sizeof objects->secret);
+    return XXH3_64bits_withSecret(name.data, name.size, objects->secret, sizeof objects->secret);
+}
 
-    return (struct place){.shard = (uint32_t)(hash >> (64 - SHARD_BITS)), .tag = (uint32_t)hash};
+static uint32_t shard_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> (64 - SHARD_BITS));
+}
+
+static uint32_t tag_of(uint64_t hash)
+{
+    return (uint32_t)hash;
 }
 
 static uint32_t home_of(const struct shard *shard, uint32_t tag)
@@ -93,22 +94,33 @@ static struct once__object **pointer_at(const struct once__objects *objects, uin
     return &objects->chunks[index >> CHUNK_BITS]->objects[index & (CHUNK_OBJECTS - 1)];
 }
 
+/* The first slot with the tag, at this one or behind it; a free one: there is none. */
+static uint32_t tagged(const struct shard *shard, uint32_t at, uint32_t tag)
+{
+    while (shard->slots[at].number != 0 && shard->slots[at].tag != tag)
+        at = after(shard, at);
+    return at;
+}
+
+static bool is_named(const struct once__object *object, struct once_bytes name)
+{
+    return once__bytes_equal(once__object_name(object), name);
+}
+
 /* The array's pointer to the object; NULL: there is none of this name. */
 static struct once__object **pointer_of(const struct once__objects *objects, struct once_bytes name,
-                                        struct place place)
+                                        uint64_t hash)
 {
-    const struct shard *shard = &objects->shards[place.shard];
+    const struct shard *shard = &objects->shards[shard_of(hash)];
+    uint32_t tag = tag_of(hash);
 
     if (shard->slot_count == 0)
         return NULL;
-    for (uint32_t at = home_of(shard, place.tag); shard->slots[at].number != 0;
-         at = after(shard, at)) {
-        struct once__object **pointer;
+    for (uint32_t at = tagged(shard, home_of(shard, tag), tag); shard->slots[at].number != 0;
+         at = tagged(shard, after(shard, at), tag)) {
+        struct once__object **pointer = pointer_at(objects, shard->slots[at].number - 1);
 
-        if (shard->slots[at].tag != place.tag)
-            continue;
-        pointer = pointer_at(objects, shard->slots[at].number - 1);
-        if (once__bytes_equal(once__object_name(*pointer), name))
+        if (is_named(*pointer, name))
             return pointer;
     }
     return NULL;
@@ -202,9 +214,9 @@ static int array_reserve(struct once__objects *objects)
 }
 
 /* Takes the object, whose name is new, unless it fails. */
-static int table_add(struct once__objects *objects, struct place place, struct once__object *object)
+static int table_add(struct once__objects *objects, uint64_t hash, struct once__object *object)
 {
-    struct shard *shard = &objects->shards[place.shard];
+    struct shard *shard = &objects->shards[shard_of(hash)];
     int err;
 
     if (objects->count == ONCE_OBJECTS_MAX)
@@ -216,7 +228,7 @@ static int table_add(struct once__objects *objects, struct place place, struct o
         return err;
     objects->count++;
     *pointer_at(objects, objects->count - 1) = object;
-    shard_add(shard, (struct slot){.number = (uint32_t)objects->count, .tag = place.tag});
+    shard_add(shard, (struct slot){.number = (uint32_t)objects->count, .tag = tag_of(hash)});
     objects->encoded_size += once__object_encoded_size(object);
     return ONCE_OK;
 }
@@ -298,7 +310,7 @@ uint64_t once__objects_encoded_size(const struct once__objects *objects)
 const struct once__object *once__objects_find(const struct once__objects *objects,
                                               struct once_bytes name)
 {
-    struct once__object *const *pointer = pointer_of(objects, name, place_of(objects, name));
+    struct once__object *const *pointer = pointer_of(objects, name, hash_of(objects, name));
 
     return pointer ? *pointer : NULL;
 }
@@ -308,11 +320,57 @@ const struct once__object *once__objects_at(const struct once__objects *objects,
     return *pointer_at(objects, index);
 }
 
+/* ---- Many at once ---------------------------------------------------------------------------- */
+
+/* Of three dependent reads from memory - the slot, the array's pointer, the object - each is asked
+ * for early for all names before the first of them is needed. */
+
+static void ask_for_slot(const struct once__objects *objects, uint64_t hash)
+{
+    const struct shard *shard = &objects->shards[shard_of(hash)];
+
+    if (shard->slot_count > 0)
+        __builtin_prefetch(&shard->slots[home_of(shard, tag_of(hash))]);
+}
+
+/* The pointer to what is most likely the object: nearly always only one has the tag. */
+static struct once__object **ask_for_pointer(const struct once__objects *objects, uint64_t hash)
+{
+    const struct shard *shard = &objects->shards[shard_of(hash)];
+    struct once__object **pointer;
+    uint32_t at;
+
+    if (shard->slot_count == 0)
+        return NULL;
+    at = tagged(shard, home_of(shard, tag_of(hash)), tag_of(hash));
+    if (shard->slots[at].number == 0)
+        return NULL;
+    pointer = pointer_at(objects, shard->slots[at].number - 1);
+    __builtin_prefetch(pointer);
+    return pointer;
+}
+
+void once__objects_locate(const struct once__objects *objects, const struct once_bytes *names,
+                          size_t count, struct once__object_place *ret_places)
+{
+    for (size_t i = 0; i < count; i++) {
+        ret_places[i].hash = hash_of(objects, names[i]);
+        ask_for_slot(objects, ret_places[i].hash);
+    }
+    for (size_t i = 0; i < count; i++)
+        ret_places[i].object = ask_for_pointer(objects, ret_places[i].hash);
+    for (size_t i = 0; i < count; i++)
+        if (ret_places[i].object)
+            __builtin_prefetch(*ret_places[i].object);
+    for (size_t i = 0; i < count; i++)
+        if (ret_places[i].object && !is_named(*ret_places[i].object, names[i]))
+            ret_places[i].object = pointer_of(objects, names[i], ret_places[i].hash);
+}
+
 /* ---- Edits ----------------------------------------------------------------------------------- */
 
 /* The edit is the first of its name. */
-static int put_first(struct once__objects *objects, struct place place,
-                     const struct once__edit *edit)
+static int put_first(struct once__objects *objects, uint64_t hash, const struct once__edit *edit)
 {
     struct once__object *object = once__object_made_by(&objects->heap, edit);
     int err;
@@ -321,7 +379,7 @@ static int put_first(struct once__objects *objects, struct place place,
         return ONCE_ERR_MEMORY;
     err = once__object_change(&objects->heap, &objects->scratch, edit, &object);
     if (err == ONCE_OK)
-        err = table_add(objects, place, object);
+        err = table_add(objects, hash, object);
     if (err != ONCE_OK)
         once__object_free(&objects->heap, object);
     return err;
@@ -329,19 +387,30 @@ static int put_first(struct once__objects *objects, struct place place,
 
 int once__objects_put(struct once__objects *objects, const struct once__edit *edit)
 {
-    struct place place = place_of(objects, edit->name);
-    struct once__object **pointer = pointer_of(objects, edit->name, place);
+    struct once__object_place place = {.hash = hash_of(objects, edit->name)};
+
+    return once__objects_put_at(objects, &place, edit);
+}
+
+int once__objects_put_at(struct once__objects *objects, struct once__object_place *place,
+                         const struct once__edit *edit)
+{
     uint64_t encoded_size;
     int err;
 
-    if (!pointer) {
-        err = put_first(objects, place, edit);
-    } else if (once__object_type(*pointer) != once__edit_type(edit->kind)) {
+    if (!place->object)
+        place->object = pointer_of(objects, edit->name, place->hash);
+    ONCE_ASSERT(!place->object || once__object_name(*place->object).size == edit->name.size);
+    if (!place->object) {
+        err = put_first(objects, place->hash, edit);
+        if (err == ONCE_OK)
+            place->object = pointer_at(objects, objects->count - 1);
+    } else if (once__object_type(*place->object) != once__edit_type(edit->kind)) {
         err = ONCE_ERR_DAMAGED;
     } else {
-        encoded_size = once__object_encoded_size(*pointer);
-        err = once__object_change(&objects->heap, &objects->scratch, edit, pointer);
-        objects->encoded_size += once__object_encoded_size(*pointer) - encoded_size;
+        encoded_size = once__object_encoded_size(*place->object);
+        err = once__object_change(&objects->heap, &objects->scratch, edit, place->object);
+        objects->encoded_size += once__object_encoded_size(*place->object) - encoded_size;
     }
     if (objects->scratch.capacity > SCRATCH_KEPT_MAX)
         once_buf_release(&objects->scratch);

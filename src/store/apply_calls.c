@@ -133,6 +133,22 @@ int once_changes(struct once_store *store, struct once_changes_cursor *cursor, s
 /* Merges some at a time: they share durable writes. */
 enum { MERGES_AT_ONCE = 256 };
 
+/* An error that concerns one object, and keeps no other from being merged: or one that is at its
+ * bound would hold up everything behind it for ever. The larger answer is told of two. */
+static int rank(int err)
+{
+    if (err == ONCE_OK)
+        return 0;
+    if (err == ONCE_ERR_OBJECT_TYPE)
+        return 1;
+    return err == ONCE_ERR_FULL || err == ONCE_ERR_TOO_LARGE ? 2 : 3;
+}
+
+static int worse(int a, int b)
+{
+    return rank(b) > rank(a) ? b : a;
+}
+
 static int merge_some(struct once_store *store, struct once_op *ops, size_t count,
                       size_t *news_count)
 {
@@ -142,8 +158,7 @@ static int merge_some(struct once_store *store, struct once_op *ops, size_t coun
     for (size_t i = 0; i < count; i++) {
         int err = ops[i].reply.err;
 
-        if (err != ONCE_OK && (result == ONCE_OK || result == ONCE_ERR_OBJECT_TYPE))
-            result = err;
+        result = worse(result, err);
         *news_count += err == ONCE_OK && was_news(&ops[i].reply) ? 1 : 0;
         once_reply_release(&ops[i].reply);
     }
@@ -155,8 +170,7 @@ int once_changes_merge(struct once_store *store, struct once_bytes message, size
     struct once_op *ops;
     struct once_defect defect;
     size_t offset = 0, news_count = 0;
-    bool other_type = false;
-    int more = 1, err;
+    int more = 1, left_out = ONCE_OK, err;
 
     if (!store)
         return ONCE_ERR_INVALID;
@@ -182,8 +196,8 @@ int once_changes_merge(struct once_store *store, struct once_bytes message, size
         err = more < 0 ? more : ONCE_OK;
         if (err == ONCE_OK)
             err = merge_some(store, ops, count, &news_count);
-        if (err == ONCE_ERR_OBJECT_TYPE) {
-            other_type = true;
+        if (err != ONCE_OK && rank(err) < 3) {
+            left_out = worse(left_out, err);
             err = ONCE_OK;
         }
     }
@@ -192,7 +206,7 @@ int once_changes_merge(struct once_store *store, struct once_bytes message, size
         return err;
     if (ret_count)
         *ret_count = news_count;
-    return other_type ? ONCE_ERR_OBJECT_TYPE : ONCE_OK;
+    return left_out;
 }
 
 /* ---- Leases ---------------------------------------------------------------------------------- */

@@ -52,7 +52,8 @@ static int effects_fingerprint(const struct once_op *op, struct once_fingerprint
     return err;
 }
 
-static int check_sizes(const struct once_op *op, struct once_defect *ret_defect)
+/* Sets reply.effect to the effect that an error is about. */
+static int check_sizes(struct once_op *op, struct once_defect *ret_defect)
 {
     size_t size = 0;
 
@@ -61,8 +62,12 @@ static int check_sizes(const struct once_op *op, struct once_defect *ret_defect)
         return ONCE_ERR_INVALID;
     }
     for (size_t i = 0; i < op->do_count; i++) {
-        if (op->dos[i].count > ONCE_EFFECT_WORDS_MAX ||
-            (op->dos[i].count > 0 && !op->dos[i].words)) {
+        op->reply.effect = (uint32_t)i + 1;
+        if (op->dos[i].count > 0 && !op->dos[i].words) {
+            ret_defect->what = "the words of this effect are a null pointer";
+            return ONCE_ERR_INVALID;
+        }
+        if (op->dos[i].count > ONCE_EFFECT_WORDS_MAX) {
             ret_defect->what = "an effect has at most 4096 words";
             return ONCE_ERR_FULL;
         }
@@ -75,6 +80,7 @@ static int check_sizes(const struct once_op *op, struct once_defect *ret_defect)
             }
         }
     }
+    op->reply.effect = 0;
     return ONCE_OK;
 }
 

@@ -271,9 +271,12 @@ static const struct post *find_post(const struct post *last, uint64_t n)
 
 static struct told append(struct world *world, struct thing *thing, const struct ask *ask)
 {
-    if (ask->expects && ask->expected < thing->is.log.count &&
-        once__bytes_equal(find_post(thing->is.log.last, ask->expected + 1)->id, ask->id))
-        return number(false, (int64_t)ask->expected + 1);
+    if (ask->expects && ask->expected < thing->is.log.count) {
+        const struct post *there = find_post(thing->is.log.last, ask->expected + 1);
+
+        if (once__bytes_equal(there->id, ask->id) && once__bytes_equal(there->payload, ask->value))
+            return number(false, (int64_t)ask->expected + 1);
+    }
     if (ask->expects && ask->expected != thing->is.log.count)
         return rejected("VERSION");
     thing->is.log.count++;

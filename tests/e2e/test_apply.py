@@ -569,6 +569,17 @@ def test_changes_and_merge(shell, other):
     assert other.run("object", "counter").returncode == 66  # not mergeable, not exchanged
 
 
+def test_nothing_new_is_no_bytes(shell):
+    shell.apply("n", "1", "UNION s a", "ADD c 1")
+    version = re.search(r"--since (\d+)", shell.run("object", "delta", "s", binary=True)
+                        .stderr.decode())[1]
+    cursor = json.loads(shell.run("object", "changes", "--json").stdout)["cursor"]
+    for args in (["delta", "s", "--since", version], ["changes", "--since", cursor]):
+        done = shell.run("object", *args, binary=True)
+        assert done.returncode == 0 and done.stdout == b"" and b"0 bytes" in done.stderr
+        assert b"runtime error" not in done.stderr  # of a build with sanitizers
+
+
 def test_sync(shell, other):
     shell.apply("n", "1", "UNION s a", "MAX m 5", "GADD g a 3", "ADD counter 7")
     other.apply("n", "1", "UNION s b", "MAX m 4", "GADD g b 4", "FLAG up")
@@ -608,9 +619,27 @@ def test_sync_of_another_type(shell, other):
         other.run("object", "delta", "s", binary=True).stdout
 
 
+def test_sync_of_an_object_at_its_bound(shell, other):
+    """One set that does not fit any more keeps no other object from being exchanged."""
+    for side, letter in ((shell, "a"), (other, "b")):
+        for i in range(12):
+            side.apply("--no-key", f"UNION big {letter}{i:02}{'x' * 50000}")
+        for start in range(0, 600, 60):  # more than are merged at one go
+            side.apply("--no-key", *[f"FLAG {letter}{i}" for i in range(start, start + 60)])
+    done = shell.run("object", "sync", other.folder)
+    assert done.returncode == 69 and "'big'" in done.stderr and "equal now" in done.stderr
+    for side in (shell, other):
+        assert len(side.json("object")["objects"]) == 1201
+        assert side.object("big")["count"] == 12
+    whole = shell.run("object", "changes", "--json")
+    message = base64.b64decode(json.loads(whole.stdout)["changes_base64"])
+    done = other.run("object", "merge", input=message, binary=True)
+    assert done.returncode == 69 and b"the others were merged" in done.stderr
+
+
 def test_sync_with_a_store_in_use(shell, other):
     shell.apply("--no-key", "FLAG f")
     with Program(other.folder):
         done = shell.run("object", "sync", other.folder)
         assert done.returncode == 69 and str(os.getpid()) in done.stderr
-        assert str(other.folder) in done.stderr
+        assert str(other.folder) in done.stderr and "the same command again" in done.stderr

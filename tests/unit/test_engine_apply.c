@@ -199,6 +199,33 @@ static void apply__bad_effects__say_which_and_why(void **state)
     life_end(&life);
 }
 
+static void apply__sizes_past_a_bound__say_which_effect(void **state)
+{
+    static struct once_bytes many[ONCE_EFFECT_WORDS_MAX + 1];
+    struct once_bytes flag[] = {once_bytes_of("FLAG"), once_bytes_of("f")};
+    struct once_do effects[] = {{flag, 2}, {many, ONCE_EFFECT_WORDS_MAX + 1}};
+    struct once_op op = {.call = ONCE_CALL_APPLY, .dos = effects, .do_count = 2};
+    struct outcome outcome;
+    struct life life;
+
+    (void)state;
+    life_begin(&life);
+    (void)life_call(&life, &op, "k");
+    outcome = outcome_of(&op);
+    assert_int_equal(outcome.err, ONCE_ERR_FULL);
+    assert_int_equal(outcome.effect, 2);
+    effects[1] = (struct once_do){NULL, 2};
+    (void)life_call(&life, &op, "k");
+    outcome = outcome_of(&op);
+    assert_int_equal(outcome.err, ONCE_ERR_INVALID);
+    assert_int_equal(outcome.effect, 2);
+    assert_non_null(strstr(outcome.what, "null pointer"));
+    op.do_count = 1;
+    (void)life_call(&life, &op, "k");
+    assert_applied(outcome_of(&op), "[1]");
+    life_end(&life);
+}
+
 /* Somebody began the key, and has not ended it. */
 static void apply__of_a_key_that_was_begun__is_busy_then_a_doubt(void **state)
 {
@@ -599,6 +626,7 @@ int main(void)
         cmocka_unit_test(apply__one_effect_rejected__rejects_all_and_replays_so),
         cmocka_unit_test(apply__without_a_key__only_what_needs_none),
         cmocka_unit_test(apply__bad_effects__say_which_and_why),
+        cmocka_unit_test(apply__sizes_past_a_bound__say_which_effect),
         cmocka_unit_test(apply__of_a_key_that_was_begun__is_busy_then_a_doubt),
         cmocka_unit_test(inv2_apply__not_durable__is_neither_told_nor_kept),
         cmocka_unit_test(inv2_object__changed_by_what_is_not_durable__is_shown_when_it_is),

@@ -266,6 +266,9 @@ static void append__stands_where_it_was_asked_to(void **state)
     bench_reject(b, 1, "VERSION",
                  "log is at version 3, and the event is for version 1, where another event",
                  "APPEND log e9 x AT 1", NULL);
+    bench_reject(b, 1, "VERSION", "where another event", "APPEND log e2 other AT 1", NULL);
+    bench_reject(b, 2, "VERSION", "where another event", "APPEND log e4 x AT 3",
+                 "APPEND log e4 y AT 3", NULL);
     bench_reject(b, 1, "VERSION", "log is at version 3, and the event is for version 4",
                  "APPEND log e9 x AT 4", NULL);
     bench_reject(b, 2, "VERSION", "log is at version 4, and the event is for version 3",

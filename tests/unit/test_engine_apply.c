@@ -442,16 +442,20 @@ inv8_snapshot__a_sync_fails_then_killed_then_cut__objects_are_what_was_told(void
     unsigned snapshots = 0;
 
     (void)state;
-    for (uint64_t at = 1; at < 30; at++) {
+    for (uint64_t at = 1; at < 400; at++) {
         struct life life;
         struct disk_faults faults = {0};
         unsigned number = 0;
 
-        life_begin(&life);
+        life_prepare(&life, LIFE_DISK_SIZE);
+        disk_free(life.disk);
+        life.disk = disk_new(at, LIFE_DISK_SIZE); /* what a power cut takes is by chance */
+        life_open(&life);
         add_for(&life, 7, 2000, &number);
         life_work(&life); /* one that is good */
         add_for(&life, 7, 2000, &number);
-        faults.fail_sync_at = disk_operations(life.disk) + at;
+        faults.fail_sync_at = disk_operations(life.disk) + 1 + at / 8;
+        faults.fail_for_ever = true; /* else it is tried again and succeeds */
         disk_set_faults(life.disk, &faults);
         for (int i = 0; i < 40; i++)
             (void)once__engine_work(life.store);
@@ -460,8 +464,8 @@ inv8_snapshot__a_sync_fails_then_killed_then_cut__objects_are_what_was_told(void
         life_again(&life, LIFE_KILLED);
         assert_int_equal(sum_of(&life), number);
         life_pass(&life, 100000);
-        add_for(&life, 3, 2000, &number);
-        for (int i = 0; i < 6; i++)
+        add_for(&life, 1, 2000, &number);
+        for (int i = 0; i < 4 + (int)(at % 8) * 4; i++)
             (void)once__engine_work(life.store);
         life_again(&life, LIFE_CUT);
         assert_int_equal(sum_of(&life), number);
@@ -473,7 +477,7 @@ inv8_snapshot__a_sync_fails_then_killed_then_cut__objects_are_what_was_told(void
         assert_int_equal(sum_of(&life), number);
         life_end(&life);
     }
-    assert_true(snapshots >= 29);
+    assert_true(snapshots >= 399);
 }
 
 /* The answer outlives its segment; the effect is not made again by carrying it. */
@@ -582,7 +586,7 @@ static void inv9_objects_size_max__more__is_refused_and_others_go_on(void **stat
     assert_int_equal(outcome.err, ONCE_ERR_FULL);
     assert_non_null(outcome.what);
     assert_applied(APPLY(&life, "again", "ADD n:0 1"), "[2]");
-    assert_true(life_stats(&life).objects_size <= 1 << 20);
+    assert_true(life_stats(&life).objects_size <= (1 << 20) + (1 << 17)); /* growth is estimated */
     life_end(&life);
 }
 

@@ -209,7 +209,8 @@ ONCE_API ONCE_MUST_CHECK int once_object_delta(struct once_store *store, struct 
 
 /* Anti-entropy. A replica asks another store for its changes and merges them into its own; the
  * messages may get lost, be repeated, and come in any order. The cursor belongs to one pair of
- * stores; keep it anywhere, or start again from all zero.
+ * stores; keep it anywhere, or start again from all zero. Only durable changes are given, whatever
+ * the store's durability is; the same goes for once_object_delta.
  *
  * Appends one message of at most about size_max bytes (an object larger than that still goes whole)
  * to out, nothing if there is no news, and advances the cursor; *ret_more: ask again now. */

@@ -35,7 +35,7 @@ int once__apply_stage(struct once__engine *engine, struct once_op *op, bool has_
     if (err != ONCE_OK) {
         once__call_refuse(op, err, what ? what : once_err_text(err));
         op->reply.effect = effect;
-        op->inner.position = engine->objects.position; /* it may reveal a type (INV-2) */
+        op->inner.position = engine->objects.position; /* it tells what objects are, too */
     }
     return err;
 }
@@ -65,8 +65,8 @@ int once__apply_edits(struct once__engine *engine, struct once_bytes edits, bool
     return once__edits_put(engine->objects.table, engine->objects.recent, edits, lenient, NULL);
 }
 
-void once__apply_put(struct once__engine *engine, const struct once__log_record *rec,
-                     const struct once__spot *spot)
+int once__apply_put(struct once__engine *engine, const struct once__log_record *rec,
+                    const struct once__spot *spot)
 {
     struct once__segment *segment = engine->segments[spot->slot];
     int err;
@@ -81,6 +81,7 @@ void once__apply_put(struct once__engine *engine, const struct once__log_record 
         engine->log.failed = err;
         once__commit_after_write(engine);
     }
+    return err;
 }
 
 static int write_nameless(struct once__engine *engine, struct once_op *op,
@@ -99,9 +100,10 @@ static int write_nameless(struct once__engine *engine, struct once_op *op,
     if (err != ONCE_OK)
         return err;
     once__log_add(engine, change.after.size, once__record_encode(&rec, spot.bytes));
-    once__apply_put(engine, &rec, &spot);
-    op->inner.position = spot.position;
-    return ONCE_OK;
+    err = once__apply_put(engine, &rec, &spot);
+    if (err == ONCE_OK)
+        op->inner.position = spot.position;
+    return err;
 }
 
 static int decide_nameless(struct once__engine *engine, struct once_op *op)

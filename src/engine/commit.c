@@ -145,6 +145,17 @@ int once__commit_wait(struct once__engine *engine, uint64_t position)
     return err;
 }
 
+int once__commit_wait_synced(struct once__engine *engine, uint64_t position)
+{
+    const struct once__log *log = &engine->log;
+    int err = once__commit_wait(engine, position);
+
+    if (err == ONCE_OK && engine->options.durability == ONCE_LOSES_UNSYNCED &&
+        log->proved_number < log->durable_number)
+        err = once__log_sync(engine);
+    return err;
+}
+
 int once__commit_some(struct once__engine *engine)
 {
     const struct once__log *log = &engine->log;
@@ -203,7 +214,7 @@ static struct once_op *pop_told(struct once__engine *engine)
     while (*link && (engine->log.failed != ONCE_OK || told_now(engine, (*link)->inner.position))) {
         struct once_op *op = *link;
 
-        if (op->reply.err == ONCE_OK && !told_now(engine, op->inner.position))
+        if (!told_now(engine, op->inner.position))
             once__call_refuse(op, ONCE_ERR_IO, NULL);
         link = &op->inner.next;
         count++;

@@ -73,10 +73,21 @@ static uint64_t decide_all(struct once__engine *engine, struct once_op *ops, siz
     return position;
 }
 
+/* Who asked another store for its changes will not be given them again. */
+static bool has_merge(const struct once_op *ops, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i].call == ONCE_CALL_MERGE)
+            return true;
+    }
+    return false;
+}
+
 static void engine_call(struct once_store *store, struct once_op *ops, size_t count)
 {
     struct once__engine *engine = once__engine_of(store);
     bool waits = engine->options.durability == ONCE_LOSES_NOTHING;
+    bool merges = !waits && has_merge(ops, count);
     uint64_t position, durable = 0;
     int err = ONCE_OK;
 
@@ -86,6 +97,9 @@ static void engine_call(struct once_store *store, struct once_op *ops, size_t co
     position = decide_all(engine, ops, count);
     if (waits && !ONCE__MUTANT(ACK_BEFORE_SYNC)) {
         err = once__commit_wait_out(engine, position);
+    } else if (merges) {
+        err = once__commit_wait_synced(engine, position);
+        pthread_mutex_unlock(&engine->lock);
     } else {
         once__commit_nudge(engine);
         pthread_mutex_unlock(&engine->lock);
@@ -96,7 +110,7 @@ static void engine_call(struct once_store *store, struct once_op *ops, size_t co
         pthread_mutex_unlock(&engine->lock);
     }
     for (size_t i = 0; err != ONCE_OK && i < count; i++) {
-        if (ops[i].reply.err == ONCE_OK && ops[i].inner.position > durable)
+        if (ops[i].inner.position > durable)
             once__call_refuse(&ops[i], err, NULL);
     }
 }

@@ -395,6 +395,8 @@ ONCE_MUST_CHECK int once__space_admit(struct once__engine *engine,
 ONCE_MUST_CHECK int once__space_admit_mark(struct once__engine *engine);
 /* It was written. */
 void once__space_changed(struct once__engine *engine, const struct once__change *change);
+/* May the store take so many bytes more on disk, and still write a snapshot of its objects? */
+bool once__space_allows(const struct once__engine *engine, uint64_t more);
 /* Makes one more spare segment now, under the lock. */
 ONCE_MUST_CHECK int once__space_grow(struct once__engine *engine);
 /* Shall the keeper make more? */
@@ -409,6 +411,8 @@ bool once__commit_write_one(struct once__engine *engine);
 /* Waits until everything before the position is durable, writing what can be written. ONCE_ERR_IO,
  * ONCE_ERR_STOPPED. */
 ONCE_MUST_CHECK int once__commit_wait(struct once__engine *engine, uint64_t position);
+/* The same, and against a power cut also without durability. */
+ONCE_MUST_CHECK int once__commit_wait_synced(struct once__engine *engine, uint64_t position);
 /* The same, but ends without the lock. */
 ONCE_MUST_CHECK int once__commit_wait_out(struct once__engine *engine, uint64_t position);
 /* The same for the keeper. By hand it may be that only the test can bring that about: false then.
@@ -452,8 +456,8 @@ ONCE_MUST_CHECK int once__apply_decide(struct once__engine *engine, struct once_
                                        struct once_moment at, struct once_decision *decision,
                                        struct once__staged *ret_staged);
 /* The record, which has edits, is in the log: makes them true in memory. */
-void once__apply_put(struct once__engine *engine, const struct once__log_record *rec,
-                     const struct once__spot *spot);
+ONCE_MUST_CHECK int once__apply_put(struct once__engine *engine, const struct once__log_record *rec,
+                                    const struct once__spot *spot);
 /* An op without a key, as once__operate. */
 bool once__apply_nameless(struct once__engine *engine, struct once_op *op, enum once__cold cold);
 /* Puts encoded edits into the table. lenient: after something was given up, what does not fit any

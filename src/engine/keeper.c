@@ -14,7 +14,6 @@ enum { FILLED_WANTED = 2, AHEAD_MOST = 12, AT_ONCE = 8, SLEEP_MS = 1000 };
 /* Makes some spares at once: they share one sync of the folder. */
 static bool make_spares(struct once__engine *engine)
 {
-    uint64_t size_max = engine->options.disk_size_max;
     bool fill = engine->filled_count < FILLED_WANTED;
     uint32_t slots[AT_ONCE], count = 0;
     int errs[AT_ONCE], err = ONCE_OK;
@@ -22,7 +21,7 @@ static bool make_spares(struct once__engine *engine)
     if (engine->no_spare || engine->log.failed != ONCE_OK || (!fill && !once__space_short(engine)))
         return false;
     while (count < (fill ? 1 : AT_ONCE)) {
-        if (size_max > 0 && (uint64_t)(engine->file_count + 1) * engine->segment_size > size_max)
+        if (!once__space_allows(engine, (uint64_t)(count + 1) * engine->segment_size))
             break;
         if (once__segment_new_slot(engine, &slots[count]) != ONCE_OK)
             break;
@@ -49,7 +48,8 @@ static bool find_surplus(const struct once__engine *engine, uint32_t *ret_slot)
     uint32_t needed = once__space_spares_needed(engine);
     bool have = false;
 
-    if (engine->spare_count <= needed + AHEAD_MOST + needed / 4)
+    if (engine->spare_count <= needed ||
+        (engine->spare_count <= needed + AHEAD_MOST + needed / 4 && once__space_allows(engine, 0)))
         return false;
     for (uint32_t slot = 0; slot < engine->segment_count; slot++) {
         const struct once__segment *segment = engine->segments[slot];
@@ -69,6 +69,7 @@ static bool remove_spare(struct once__engine *engine)
     struct once__segment *segment;
     char name[ONCE__NAME_SIZE];
     uint32_t slot;
+    int err;
 
     if (!find_surplus(engine, &slot))
         return false;
@@ -80,10 +81,15 @@ static bool remove_spare(struct once__engine *engine)
     once__segment_forget_reader(engine, slot);
     once__segment_name(slot, name);
     (void)engine->vfs->ops->remove(engine->vfs, name); /* if not, it is a spare after a restart */
+    err = once__segment_sync_names(engine);            /* its space is free only then */
     pthread_mutex_lock(&engine->lock);
     segment->state = ONCE__SEGMENT_NONE;
     engine->file_count--;
-    return true;
+    if (err != ONCE_OK && engine->log.failed == ONCE_OK) {
+        engine->log.failed = ONCE_ERR_IO;
+        once__commit_after_write(engine);
+    }
+    return err == ONCE_OK;
 }
 
 static bool spares_work(struct once__engine *engine)

@@ -18,6 +18,15 @@ static int settle(struct once__engine *engine, uint64_t position)
     return once__commit_wait(engine, position);
 }
 
+/* What the answer is when everything that it tells is durable: that an object is of another type, or
+ * not there, is told as well. */
+static int settle_answer(struct once__engine *engine, int answer)
+{
+    int err = settle(engine, engine->objects.position);
+
+    return err == ONCE_OK ? answer : err;
+}
+
 static int copy_object(const struct once__object *object, struct once_object *ret_object)
 {
     struct once_object copy = {.type = once__object_type(object), .present = true};
@@ -184,8 +193,7 @@ int once__engine_object_read(struct once_store *store, struct once_bytes name, u
     pthread_mutex_lock(&engine->lock);
     object = once__objects_find(engine->objects.table, name);
     err = object ? gather(object, cursor, count, &page) : ONCE_OK;
-    if (err == ONCE_OK)
-        err = settle(engine, engine->objects.position);
+    err = settle_answer(engine, err);
     pthread_mutex_unlock(&engine->lock);
     if (err == ONCE_OK)
         show_page(&page, each, user);
@@ -232,6 +240,18 @@ int once__engine_object_list(struct once_store *store, uint64_t cursor, size_t c
 
 /* ---- Between replicas ------------------------------------------------------------------------ */
 
+/* As settle, but whatever the durability is: what a power cut takes back comes again under the same
+ * numbers (of changes, and inside the states: those of a node), so another store that was told of it
+ * would take the new ones for those, and never ask for them. */
+static int settle_for_others(struct once__engine *engine)
+{
+    if (engine->log.failed != ONCE_OK)
+        return ONCE_ERR_STOPPED;
+    if (ONCE__MUTANT(EDITS_BEFORE_LOG))
+        return ONCE_OK;
+    return once__commit_wait_synced(engine, engine->objects.position);
+}
+
 int once__engine_object_delta(struct once_store *store, struct once_bytes name, uint64_t since,
                               struct once_buf *out, uint64_t *ret_version)
 {
@@ -252,7 +272,9 @@ int once__engine_object_delta(struct once_store *store, struct once_bytes name, 
                                since <= engine->objects.change ? since : 0, out);
     if (err == ONCE_OK) {
         version = once__object_version(object);
-        err = settle(engine, engine->objects.position);
+        err = settle_for_others(engine);
+    } else {
+        err = settle_answer(engine, err);
     }
     pthread_mutex_unlock(&engine->lock);
     if (err == ONCE_OK)
@@ -280,7 +302,7 @@ int once__engine_changes(struct once_store *store, struct once_changes_cursor *c
     err = once__feed_changes(engine->objects.table, engine->objects.recent, engine->objects.change,
                              &next, size_max, out, &more);
     if (err == ONCE_OK)
-        err = settle(engine, engine->objects.position);
+        err = settle_for_others(engine);
     pthread_mutex_unlock(&engine->lock);
     if (err == ONCE_OK) {
         *cursor = next;

@@ -197,9 +197,7 @@ static int put(struct once__engine *engine, uint64_t hash, const struct once__sp
                        change->after, hash, rec);
     if (rec->record.fence > engine->log.last_fence)
         engine->log.last_fence = rec->record.fence;
-    if (rec->change > 0)
-        once__apply_put(engine, rec, spot);
-    return ONCE_OK;
+    return rec->change > 0 ? once__apply_put(engine, rec, spot) : ONCE_OK;
 }
 
 /* ONCE_ERR_FULL: a write must end first, then all must be decided anew. */

@@ -73,6 +73,17 @@ static void fail(struct once__engine *engine)
     pthread_mutex_unlock(&engine->lock);
 }
 
+/* A sync of names failed: perhaps another one, under way at the same time, was not told (INV-8). */
+static void stop(struct once__engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    if (engine->log.failed == ONCE_OK) {
+        engine->log.failed = ONCE_ERR_IO;
+        once__commit_after_write(engine);
+    }
+    pthread_mutex_unlock(&engine->lock);
+}
+
 static int write_bytes(struct once__snapshotting *snapshotting, const void *data, size_t size)
 {
     int err = once__file_write(snapshotting->file, snapshotting->size, data, size);
@@ -226,9 +237,11 @@ static bool commit(struct once__engine *engine)
     if (err == ONCE_OK)
         err = ops->rename(engine->vfs, ONCE__OBJECTS_NEW_NAME, ONCE__OBJECTS_NAME);
     if (err == ONCE_OK)
-        err = ops->sync_folder(engine->vfs);
+        err = once__segment_sync_names(engine);
     if (err != ONCE_OK) {
         fail(engine); /* whichever of the two is there: the log has what both need */
+        if (err == ONCE_ERR_STOPPED)
+            stop(engine);
         return false;
     }
     pthread_mutex_lock(&engine->lock);

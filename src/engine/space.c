@@ -10,6 +10,9 @@
  * it, and counts what may be lost at the end of a segment as lost. What would break it is refused
  * with ONCE_ERR_SPACE; ending an operation never does, as long as its result is not larger than
  * what was reserved. One more segment is kept for expiry, which must write before it frees.
+ *
+ * Segments leave room for a snapshot of the objects too: without one no segment with edits can go,
+ * and a store that was full once would be full for ever.
  */
 #include "engine/inner.h"
 
@@ -65,15 +68,33 @@ static void want_snapshot(struct once__engine *engine)
     once__keeper_wake(engine);
 }
 
+/* What the next snapshot takes, beside the one that is there until it counts. */
+static uint64_t next_snapshot(const struct once__engine *engine)
+{
+    uint64_t size = once__objects_encoded_size(engine->objects.table);
+
+    return size > 0 ? size + size / 4 + 2 * (uint64_t)ONCE_BLOCK_SIZE : 0;
+}
+
+bool once__space_allows(const struct once__engine *engine, uint64_t more)
+{
+    uint64_t size_max = engine->options.disk_size_max, free_size;
+    uint64_t snapshot = next_snapshot(engine);
+
+    if (size_max > 0 && (uint64_t)engine->file_count * engine->segment_size +
+                                engine->objects.snapshot_size + snapshot + more >
+                            size_max)
+        return false;
+    return snapshot == 0 || engine->vfs->ops->free_size(engine->vfs, &free_size) != ONCE_OK ||
+           free_size >= snapshot + more;
+}
+
 int once__space_grow(struct once__engine *engine)
 {
-    uint64_t size_max = engine->options.disk_size_max;
     uint32_t slot;
     int err;
 
-    if (size_max > 0 &&
-        (uint64_t)(engine->file_count + 1) * engine->segment_size + engine->objects.snapshot_size >
-            size_max) {
+    if (!once__space_allows(engine, engine->segment_size)) {
         want_snapshot(engine);
         return ONCE_ERR_SPACE;
     }

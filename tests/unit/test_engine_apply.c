@@ -7,6 +7,8 @@
 
 #include <once/apply.h>
 
+#include "object/body.h"
+
 enum { TEXTS_MAX = 8, WORDS_MAX = 16 };
 
 /* What an apply of these lines of text comes to: the word, and its result as text. */
@@ -314,6 +316,50 @@ static void inv2_object__changed_by_what_is_not_durable__is_shown_when_it_is(voi
     life_end(&life);
 }
 
+static void see_nothing(void *user, const struct once_object_item *item)
+{
+    (void)user;
+    (void)item;
+    fail();
+}
+
+/* An error that says what an object is reveals it as well. */
+static void inv2_error__of_an_object_that_is_not_durable__makes_it_durable_first(void **state)
+{
+    (void)state;
+    for (int way = 0; way < 3; way++) {
+        struct life life;
+        struct effects effects;
+        struct life_op op = {.told = 0};
+        unsigned clock = 0;
+        static const char *const texts[] = {"ADD n 1", NULL};
+        uint64_t cursor;
+        bool more;
+        int err;
+
+        life_begin(&life);
+        split(&effects, texts);
+        op.clock = &clock;
+        op.op.call = ONCE_CALL_APPLY;
+        op.op.dos = effects.dos;
+        op.op.do_count = effects.count;
+        life_submit(&life, &op, "k");
+        if (way == 0)
+            err = APPLY(&life, "other", "SET n x").err;
+        else if (way == 1)
+            err = APPLY(&life, "", "FLAG n").err;
+        else
+            err = once_object_read(life.store, once_bytes_of("n"), 0, 1, see_nothing, NULL, &cursor,
+                                   &more);
+        assert_int_equal(err, ONCE_ERR_OBJECT_TYPE);
+        life_cut(&life);
+        life_open(&life);
+        assert_int_equal(type_of(&life, "n"), ONCE_OBJECT_COUNTER);
+        once_reply_release(&op.op.reply);
+        life_end(&life);
+    }
+}
+
 static void inv8_failed_write__after_an_apply__stops_the_store(void **state)
 {
     struct life life;
@@ -329,6 +375,41 @@ static void inv8_failed_write__after_an_apply__stops_the_store(void **state)
     assert_int_equal(APPLY(&life, "c", "ADD n 1").err, ONCE_ERR_STOPPED);
     assert_int_equal(once_object_get(life.store, once_bytes_of("n"), &object), ONCE_ERR_STOPPED);
     life_end(&life);
+}
+
+static bool deny_large(size_t size)
+{
+    return size > 1000;
+}
+
+/* There is no memory for what the log says: the store stops, and nobody is told that it happened. */
+static void inv8_no_memory_for_an_object__any_durability__is_told_and_stops_the_store(void **state)
+{
+    char value[1500];
+    struct once_bytes words[] = {
+        once_bytes_of("SET"), once_bytes_of("r"), {(uint8_t *)value, sizeof(value)}};
+    struct once_do effect = {words, 3};
+
+    (void)state;
+    memset(value, 'x', sizeof(value));
+    for (int durability = ONCE_LOSES_NOTHING; durability <= ONCE_LOSES_UNSYNCED; durability++) {
+        struct life life;
+        struct once_op op = {.call = ONCE_CALL_APPLY, .dos = &effect, .do_count = 1};
+        int err;
+
+        life_prepare(&life, LIFE_DISK_SIZE);
+        life.options.durability = (enum once_durability)durability;
+        life_open(&life);
+        once__heap_deny = deny_large;
+        err = life_call(&life, &op, "k");
+        once__heap_deny = NULL; /* before anything can fail: others run in this process */
+        assert_int_equal(err, ONCE_ERR_MEMORY);
+        assert_true(life_stats(&life).stopped);
+        life_again(&life, LIFE_KILLED);
+        assert_int_equal(type_of(&life, "r"), ONCE_OBJECT_NONE);
+        assert_int_equal(life_get(&life, "k"), ONCE_NOTFOUND);
+        life_end(&life);
+    }
 }
 
 /* ---- Snapshots ------------------------------------------------------------------------------- */
@@ -563,6 +644,66 @@ static void snapshot__disk_full__is_tried_again(void **state)
     life_end(&life);
 }
 
+/* Sets one of 20 registers to a long value; the error. */
+static int set_long(struct life *life, unsigned number)
+{
+    static char value[6000];
+    char key[LIFE_KEY_SIZE], name[16];
+    struct once_bytes words[] = {
+        once_bytes_of("SET"), {(uint8_t *)name, 0}, {(uint8_t *)value, sizeof(value)}};
+    struct once_do effect = {words, 3};
+    struct once_op op = {.call = ONCE_CALL_APPLY, .dos = &effect, .do_count = 1, .ttl_ms = 1000};
+    int err;
+
+    memset(value, 'x', sizeof(value));
+    snprintf(key, sizeof(key), "long-%u", number);
+    snprintf(name, sizeof(name), "r:%u", number % 20);
+    words[1] = once_bytes_of(name);
+    err = life_call(life, &op, key);
+    once_reply_release(&op.reply);
+    return err;
+}
+
+/* A snapshot needs room before it lets segments go. */
+static void snapshot__disk_was_full__is_written_and_there_is_space_again(void **state)
+{
+    struct life life;
+    unsigned number = 0, again = 0;
+
+    (void)state;
+    life_prepare(&life, 40 * LIFE_SEGMENT_SIZE);
+    life_open(&life);
+    while (set_long(&life, number) == ONCE_OK)
+        assert_true(number++ < 1000);
+    for (unsigned i = 0; i < 200; i++) {
+        life_pass(&life, 10000);
+        life_work(&life);
+        again += set_long(&life, ++number) == ONCE_OK ? 1 : 0;
+    }
+    assert_true(again > 150);
+    life_end(&life);
+}
+
+static void inv9_disk_size_max__with_a_snapshot__is_kept(void **state)
+{
+    struct life life;
+    unsigned set = 0;
+
+    (void)state;
+    life_prepare(&life, LIFE_DISK_SIZE);
+    life.options.disk_size_max = 24 * LIFE_SEGMENT_SIZE;
+    life_open(&life);
+    for (unsigned number = 0; number < 600; number++) {
+        set += set_long(&life, number) == ONCE_OK ? 1 : 0;
+        life_pass(&life, 1000);
+        (void)once__engine_work(life.store);
+        assert_true(life_stats(&life).disk_size <= life.options.disk_size_max);
+    }
+    assert_true(set > 500);
+    assert_true(life_stats(&life).snapshots > 2);
+    life_end(&life);
+}
+
 static void inv9_objects_size_max__more__is_refused_and_others_go_on(void **state)
 {
     struct life life;
@@ -634,12 +775,16 @@ int main(void)
         cmocka_unit_test(apply__of_a_key_that_was_begun__is_busy_then_a_doubt),
         cmocka_unit_test(inv2_apply__not_durable__is_neither_told_nor_kept),
         cmocka_unit_test(inv2_object__changed_by_what_is_not_durable__is_shown_when_it_is),
+        cmocka_unit_test(inv2_error__of_an_object_that_is_not_durable__makes_it_durable_first),
         cmocka_unit_test(inv8_failed_write__after_an_apply__stops_the_store),
+        cmocka_unit_test(inv8_no_memory_for_an_object__any_durability__is_told_and_stops_the_store),
         cmocka_unit_test(inv3_snapshot__log_goes_on__segments_go_and_objects_stay),
         cmocka_unit_test(inv3_snapshot__cut_at_every_step__objects_are_what_was_told),
         cmocka_unit_test(
             inv8_snapshot__a_sync_fails_then_killed_then_cut__objects_are_what_was_told),
         cmocka_unit_test(inv3_carried__apply_with_a_long_retention__replays),
+        cmocka_unit_test(snapshot__disk_was_full__is_written_and_there_is_space_again),
+        cmocka_unit_test(inv9_disk_size_max__with_a_snapshot__is_kept),
         cmocka_unit_test(open__snapshot_damaged_or_missing__is_refused),
         cmocka_unit_test(snapshot__disk_full__is_tried_again),
         cmocka_unit_test(inv9_objects_size_max__more__is_refused_and_others_go_on),

@@ -10,7 +10,8 @@
  * kept under the key, and every retry gets it again. docs/guides has a page for each task.
  *
  * An object is named by 1 to ONCE_OBJECT_NAME_SIZE_MAX bytes, of the rules of a key. Its type is
- * fixed by the first effect that changes it. Objects are the store's, not a namespace's, and they do not expire.
+ * fixed by the first effect that changes it. Objects are the store's, not a namespace's, and they
+ * do not expire.
  *
  * An effect is written as words, as in every protocol of Once: {"ADD", "acct:42", "-100", "MIN",
  * "0"}. once_do_split makes them of one line of text.

@@ -18,8 +18,8 @@ static int settle(struct once__engine *engine, uint64_t position)
     return once__commit_wait(engine, position);
 }
 
-/* What the answer is when everything that it tells is durable: that an object is of another type, or
- * not there, is told as well. */
+/* What the answer is when everything that it tells is durable: that an object is of another type,
+ * or not there, is told as well. */
 static int settle_answer(struct once__engine *engine, int answer)
 {
     int err = settle(engine, engine->objects.position);
@@ -241,8 +241,8 @@ int once__engine_object_list(struct once_store *store, uint64_t cursor, size_t c
 /* ---- Between replicas ------------------------------------------------------------------------ */
 
 /* As settle, but whatever the durability is: what a power cut takes back comes again under the same
- * numbers (of changes, and inside the states: those of a node), so another store that was told of it
- * would take the new ones for those, and never ask for them. */
+ * numbers (of changes, and inside the states: those of a node), so another store that was told of
+ * it would take the new ones for those, and never ask for them. */
 static int settle_for_others(struct once__engine *engine)
 {
     if (engine->log.failed != ONCE_OK)

@@ -17,7 +17,7 @@ enum once__mutant {
     ONCE__MUTANT_FENCE_FORGOTTEN,     /* the last fence is not taken from the log */
     ONCE__MUTANT_TIME_FORGOTTEN,      /* neither is store time */
     ONCE__MUTANT_RETIRE_BEFORE_CARRY, /* a segment is given up before what it carries is durable */
-    ONCE__MUTANT_SNAPSHOT_BEFORE_DURABLE, /* a snapshot counts before the log has all that is in it */
+    ONCE__MUTANT_SNAPSHOT_BEFORE_DURABLE, /* it counts before the log has all that is in it */
     ONCE__MUTANT_SNAPSHOT_SKIPS_OBJECT,
     ONCE__MUTANT_EDITS_FORGOTTEN,  /* a segment goes whose edits are in no snapshot */
     ONCE__MUTANT_EDITS_BEFORE_LOG, /* objects are shown before their edits are durable */

@@ -382,7 +382,8 @@ static bool deny_large(size_t size)
     return size > 1000;
 }
 
-/* There is no memory for what the log says: the store stops, and nobody is told that it happened. */
+/* There is no memory for what the log says: the store stops, and nobody is told that it happened.
+ */
 static void inv8_no_memory_for_an_object__any_durability__is_told_and_stops_the_store(void **state)
 {
     char value[1500];

@@ -404,11 +404,12 @@ int main(int argc, char **argv)
         {"count", required_argument, NULL, 'c'},
         {0},
     };
-    static struct bench bench = {.settings = full_size};
+    static struct bench bench;
     char *scratch;
     bool kept;
     int option;
 
+    bench.settings = full_size;
     if (argc > 1 && strcmp(argv[1], "--report-only") == 0)
         bench.settings = quick_size;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {

@@ -87,20 +87,34 @@ bool once__move_read(struct once_bytes word, struct once_bytes *ret_from, struct
     return true;
 }
 
-/* upper is in capitals. */
-static bool word_is(struct once_bytes word, const char *upper, size_t upper_size)
+/* A word of the language, of up to 7 letters: in capitals, with zeros up to
+ * its full size. So two of them are compared as one number. */
+struct keyword {
+    char text[8];
+};
+
+/* No keyword: all zeros. */
+static struct keyword keyword_of(struct once_bytes word)
 {
-    if (word.size != upper_size)
-        return false;
-    for (size_t i = 0; i < upper_size; i++) {
+    struct keyword keyword = {{0}};
+
+    if (word.size >= sizeof(keyword.text))
+        return keyword;
+    for (size_t i = 0; i < word.size; i++) {
         uint8_t c = word.data[i];
 
         if (c >= 'a' && c <= 'z')
             c = (uint8_t)(c - 'a' + 'A');
-        if (c != (uint8_t)upper[i])
-            return false;
+        if (c < 'A' || c > 'Z')
+            return (struct keyword){{0}};
+        keyword.text[i] = (char)c;
     }
-    return true;
+    return keyword;
+}
+
+static bool keyword_equal(const struct keyword *a, const struct keyword *b)
+{
+    return memcmp(a->text, b->text, sizeof(a->text)) == 0;
 }
 
 /* ---- Slots: the words of a form that stand alone --------------------------------------------- */
@@ -318,30 +332,28 @@ static const char *moves_check(const struct once_bytes *words, size_t count, siz
 enum { FIXED_MAX = 4, OPTIONS_MAX = 2 };
 
 struct option {
-    const char *word;
-    size_t word_size;
-    enum slot_id slot;
+    struct keyword word;
+    enum slot_id slot; /* SLOT_NONE: there is no such option */
 };
 
 struct form {
-    const char *word;
-    size_t word_size;
+    struct keyword word;
     const char *missing;  /* told when a word is missing */
     const char *too_many; /* told of a word that has no place */
     enum once__deed_kind kind;
     enum once__effect_id effect;
     enum once__effect_id effect_optioned; /* its row of laws when an option is given */
     enum slot_id fixed[FIXED_MAX];        /* up to the first SLOT_NONE */
-    struct option options[OPTIONS_MAX];   /* up to the first without a word */
+    struct option options[OPTIONS_MAX];   /* up to the first SLOT_NONE */
     list_check list; /* NULL: there is none. A form with a list has no option */
 };
 
 #define OPTION(word, slot)                                                                         \
     {                                                                                              \
-        word, sizeof(word) - 1, slot                                                               \
+        {word}, slot                                                                               \
     }
 #define FORM(id, rest)                                                                             \
-    .word = #id, .word_size = sizeof(#id) - 1, .kind = ONCE__DEED_##id, .effect = ONCE__##id,      \
+    .word = {#id}, .kind = ONCE__DEED_##id, .effect = ONCE__##id,                                  \
     .missing = "a word is missing; write " #id " " rest,                                           \
     .too_many = "this word is one too many; write " #id " " rest
 
@@ -392,8 +404,10 @@ _Static_assert(sizeof(forms) / sizeof(forms[0]) == ONCE__DEED_MERGE,
 
 static const struct form *form_find(struct once_bytes word)
 {
+    struct keyword keyword = keyword_of(word);
+
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-        if (word_is(word, forms[i].word, forms[i].word_size))
+        if (keyword_equal(&keyword, &forms[i].word))
             return &forms[i];
     }
     return NULL;
@@ -408,8 +422,10 @@ static int invalid(size_t index, const char *what, struct once_defect *ret_defec
 
 static const struct option *option_find(const struct form *form, struct once_bytes word)
 {
-    for (size_t i = 0; i < OPTIONS_MAX && form->options[i].word; i++) {
-        if (word_is(word, form->options[i].word, form->options[i].word_size))
+    struct keyword keyword = keyword_of(word);
+
+    for (size_t i = 0; i < OPTIONS_MAX && form->options[i].slot != SLOT_NONE; i++) {
+        if (keyword_equal(&keyword, &form->options[i].word))
             return &form->options[i];
     }
     return NULL;

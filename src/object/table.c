@@ -28,7 +28,8 @@ enum {
     EXPECT_MORE = 64,
     CHUNK_BITS = 12,
     CHUNK_OBJECTS = 1 << CHUNK_BITS,
-    SCRATCH_KEPT_MAX = 1 << 16 /* a larger state is merged rarely */
+    SCRATCH_KEPT_MAX = 1 << 16, /* a larger state is merged rarely */
+    LINE_SIZE = 64              /* of the processor's cache */
 };
 
 struct slot {
@@ -350,6 +351,13 @@ static struct once__object **ask_for_pointer(const struct once__objects *objects
     return pointer;
 }
 
+/* The name may lie in the line of memory behind that of the object's beginning. */
+static void ask_for_object(const struct once__object *object)
+{
+    __builtin_prefetch(object);
+    __builtin_prefetch((const uint8_t *)object + LINE_SIZE / 2);
+}
+
 void once__objects_locate(const struct once__objects *objects, const struct once_bytes *names,
                           size_t count, struct once__object_place *ret_places)
 {
@@ -361,7 +369,7 @@ void once__objects_locate(const struct once__objects *objects, const struct once
         ret_places[i].object = ask_for_pointer(objects, ret_places[i].hash);
     for (size_t i = 0; i < count; i++)
         if (ret_places[i].object)
-            __builtin_prefetch(*ret_places[i].object);
+            ask_for_object(*ret_places[i].object);
     for (size_t i = 0; i < count; i++)
         if (ret_places[i].object && !is_named(*ret_places[i].object, names[i]))
             ret_places[i].object = pointer_of(objects, names[i], ret_places[i].hash);

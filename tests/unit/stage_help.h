@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For tests of stages: a table, a stage, and effects given as lines of text that are staged and
- * then put into the table, as the engine does.
+ * then put into the table, as the engine does. A twin of the table gets the encoded edits instead,
+ * as a recovery does: both must be the same.
  */
 #ifndef ONCE_TESTS_STAGE_HELP_H
 #define ONCE_TESTS_STAGE_HELP_H
@@ -15,8 +16,15 @@
 
 enum { BENCH_WORDS_MAX = 1 << 15 };
 
+struct bench_tables {
+    struct once__objects *objects;
+    struct once__recent *recent;
+};
+
 struct bench {
     struct once__objects *objects;
+    struct once__recent *recent;
+    struct bench_tables twin;
     struct once__stage *stage;
     struct once__stage_input input; /* what the next run is given */
     struct once__staged staged;     /* what the last run gave */
@@ -40,6 +48,9 @@ static inline struct bench *bench_new(void)
 
     assert_non_null(bench);
     assert_int_equal(once__objects_new(secret, &bench->objects), ONCE_OK);
+    assert_int_equal(once__recent_new(&bench->recent), ONCE_OK);
+    assert_int_equal(once__objects_new(secret, &bench->twin.objects), ONCE_OK);
+    assert_int_equal(once__recent_new(&bench->twin.recent), ONCE_OK);
     assert_int_equal(once__stage_new(&bench->stage), ONCE_OK);
     bench->input.objects = bench->objects;
     bench->input.deeds = bench->deeds;
@@ -48,25 +59,6 @@ static inline struct bench *bench_new(void)
     bench->input.version = 1;
     bench->input.memory_max = UINT64_MAX;
     return bench;
-}
-
-static inline void bench_free(struct bench *bench)
-{
-    once__stage_free(bench->stage);
-    once__objects_free(bench->objects);
-    free(bench);
-}
-
-static inline int bench_setup(void **state)
-{
-    *state = bench_new();
-    return 0;
-}
-
-static inline int bench_teardown(void **state)
-{
-    bench_free(*state);
-    return 0;
 }
 
 static inline void bench_start(struct bench *bench)
@@ -114,26 +106,6 @@ static inline int bench_stage(struct bench *bench)
     return bench->err;
 }
 
-/* Puts the edits of the last run into a table; how many there were. */
-static inline size_t bench_put_into(struct bench *bench, struct once__objects *objects)
-{
-    struct once__edit edit;
-    struct once_defect defect = {0, ""};
-    size_t offset = 0, count = 0;
-
-    for (; offset < bench->staged.edits.size; count++) {
-        if (once__edit_decode(bench->staged.edits, &offset, &edit, &defect) != ONCE_OK)
-            fail_msg("an edit that does not decode, at %zu: %s", defect.offset, defect.what);
-        assert_int_equal(once__objects_put(objects, &edit), ONCE_OK);
-    }
-    return count;
-}
-
-static inline size_t bench_put(struct bench *bench)
-{
-    return bench_put_into(bench, bench->objects);
-}
-
 /* Everything the table holds, as edits: equal tables give equal bytes. */
 static inline struct once_buf bench_dump(const struct once__objects *objects)
 {
@@ -159,6 +131,85 @@ static inline void bench_check_equal(const struct once__objects *a, const struct
         assert_memory_equal(a_dump.data, b_dump.data, a_dump.size);
     once_buf_release(&a_dump);
     once_buf_release(&b_dump);
+}
+
+static inline int bench_dump_note(void *user, const struct once__edit *edit)
+{
+    return once__edit_encode(edit, user);
+}
+
+static inline void bench_check_recent(const struct once__recent *a, const struct once__recent *b)
+{
+    struct once_buf notes[2];
+
+    once_buf_init(&notes[0], (size_t)1 << 26);
+    once_buf_init(&notes[1], (size_t)1 << 26);
+    assert_int_equal(once__recent_since(a), once__recent_since(b));
+    assert_int_equal(once__recent_walk(a, once__recent_since(a), bench_dump_note, &notes[0]),
+                     ONCE_OK);
+    assert_int_equal(once__recent_walk(b, once__recent_since(b), bench_dump_note, &notes[1]),
+                     ONCE_OK);
+    assert_int_equal(notes[0].size, notes[1].size);
+    if (notes[0].size > 0)
+        assert_memory_equal(notes[0].data, notes[1].data, notes[0].size);
+    once_buf_release(&notes[0]);
+    once_buf_release(&notes[1]);
+}
+
+static inline void bench_free(struct bench *bench)
+{
+    bench_check_equal(bench->objects, bench->twin.objects);
+    bench_check_recent(bench->recent, bench->twin.recent);
+    once__stage_free(bench->stage);
+    once__objects_free(bench->objects);
+    once__recent_free(bench->recent);
+    once__objects_free(bench->twin.objects);
+    once__recent_free(bench->twin.recent);
+    free(bench);
+}
+
+static inline int bench_setup(void **state)
+{
+    *state = bench_new();
+    return 0;
+}
+
+static inline int bench_teardown(void **state)
+{
+    bench_free(*state);
+    return 0;
+}
+
+/* Puts the encoded edits of the last run; how many there were. */
+static inline size_t bench_put_into(const struct bench *bench, struct bench_tables into)
+{
+    struct once__edit edit;
+    struct once_defect defect = {0, ""};
+    size_t offset = 0, count = 0;
+
+    for (; offset < bench->staged.edits.size; count++) {
+        if (once__edit_decode(bench->staged.edits, &offset, &edit, &defect) != ONCE_OK)
+            fail_msg("an edit that does not decode, at %zu: %s", defect.offset, defect.what);
+        assert_int_equal(once__objects_put(into.objects, &edit), ONCE_OK);
+        if (once_object_mergeable(once__edit_type(edit.kind)))
+            once__recent_note(into.recent, &edit);
+    }
+    return count;
+}
+
+/* Makes the last run true; how many edits it had. */
+static inline size_t bench_put(struct bench *bench)
+{
+    size_t count = bench_put_into(bench, bench->twin);
+
+    if (bench->staged.changed)
+        assert_int_equal(once__stage_put(bench->stage, bench->objects, bench->recent), ONCE_OK);
+    assert_int_equal(once__objects_count(bench->objects), once__objects_count(bench->twin.objects));
+    assert_int_equal(once__objects_encoded_size(bench->objects),
+                     once__objects_encoded_size(bench->twin.objects));
+    assert_int_equal(once__objects_memory(bench->objects),
+                     once__objects_memory(bench->twin.objects));
+    return count;
 }
 
 /* Stages and puts. The result must be as expected. Lines end with NULL. How many edits. */

@@ -11,6 +11,7 @@
 #include "disk/disk.h"
 #include "engine/check.h"
 #include "engine_help.h"
+#include "object/object.h"
 
 enum { COUNTERS = 20, PAYLOAD = 600, FINDINGS_MAX = 64, SHORT_MS = 1000, LONG_MS = 86400000 };
 
@@ -196,7 +197,7 @@ static void go_on(struct life *life, unsigned *number)
     for (int i = 0; i < 4; i++) {
         turns(life, 60, SHORT_MS, number);
         life_work(life);
-        life_again(life, i % LIFE_END_COUNT);
+        life_again(life, (enum life_end)(i % LIFE_END_COUNT));
         life_close(life);
         assert_clean(life->disk);
         life_open(life);
@@ -642,6 +643,77 @@ static void check__snapshot_with_other_parts_than_it_says__is_damaged(void **sta
     life_end(&life);
 }
 
+/* Gives the snapshot a chunk more, with this edit. */
+static void add_edit(struct disk *disk, const struct once__edit *edit)
+{
+    struct image image = take(disk, ONCE__OBJECTS_NAME);
+    size_t end_size = ONCE__SNAPSHOT_CHUNK_HEADER_SIZE + ONCE__SNAPSHOT_END_SIZE;
+    uint8_t head[ONCE__SNAPSHOT_CHUNK_HEADER_SIZE], last[ONCE__SNAPSHOT_END_SIZE];
+    struct once__snapshot_header header;
+    struct once__snapshot_end end;
+    struct once_buf bytes, file;
+
+    once_buf_init(&bytes, 1 << 10);
+    once_buf_init(&file, image.size + (1 << 11));
+    assert_int_equal(once__edit_encode(edit, &bytes), ONCE_OK);
+    assert_int_equal(
+        once__snapshot_header_decode((struct once_bytes){image.bytes, image.size}, &header, NULL),
+        ONCE_OK);
+    once__snapshot_end_decode(image.bytes + image.size - sizeof(last), &end);
+    once__snapshot_chunk_encode(&header, end.chunk_count, false, once_buf_bytes(&bytes), head);
+    assert_int_equal(once_buf_append(&file, image.bytes, image.size - end_size), ONCE_OK);
+    assert_int_equal(once_buf_append(&file, head, sizeof(head)), ONCE_OK);
+    assert_int_equal(once_buf_append(&file, bytes.data, bytes.size), ONCE_OK);
+    end.chunk_count++;
+    end.object_count++;
+    once__snapshot_end_encode(&end, last);
+    once__snapshot_chunk_encode(&header, end.chunk_count, true,
+                                (struct once_bytes){last, sizeof(last)}, head);
+    assert_int_equal(once_buf_append(&file, head, sizeof(head)), ONCE_OK);
+    assert_int_equal(once_buf_append(&file, last, sizeof(last)), ONCE_OK);
+    put(disk, ONCE__OBJECTS_NAME, file.data, file.size);
+    once_buf_release(&bytes);
+    once_buf_release(&file);
+    free(image.bytes);
+}
+
+/* Recovery puts the edits of many records together, the check those of one: both name the same. */
+static void open__edit_that_does_not_fit__names_its_record(void **state)
+{
+    struct once__edit edit = {
+        .kind = ONCE__EDIT_EVENT,
+        .name = once_bytes_of("late"),
+        .to = {.event = {.number = 1, .id = once_bytes_of("e"), .payload = once_bytes_of("p")}}};
+    const struct once__finding *finding;
+    struct once_message message = {""};
+    struct life life;
+    struct seen seen;
+    unsigned number;
+    char where[128];
+
+    (void)state;
+    number = begin_store(&life);
+    life_open(&life);
+    turns(&life, 3, SHORT_MS, &number);
+    apply(&life, "late", SHORT_MS, (const char *const[]){"ADD late 1", NULL});
+    turns(&life, 3, SHORT_MS, &number);
+    life_close(&life);
+    assert_clean(life.disk);
+    add_edit(life.disk, &edit);
+    assert_int_equal(life_try_open(&life, &message), ONCE_ERR_DAMAGED);
+    seen = look(life.disk, false);
+    finding = damage_of(&seen);
+    assert_int_equal(finding->kind, ONCE__FINDING_CHANGES);
+    snprintf(where, sizeof(where),
+             "(segment %" PRIu64 ") is damaged at offset %" PRIu64 ": an edit of the record cannot",
+             finding->sequence, finding->offset);
+    if (!strstr(message.text, where))
+        fail_msg("\"%s\" is not in \"%s\"", where, message.text);
+    (void)mend(&life);
+    assert_counters(&life, number);
+    life_end(&life);
+}
+
 /* The other way: the log is an older copy's. */
 static void check__snapshot_newer_than_the_log__is_found(void **state)
 {
@@ -868,6 +940,7 @@ int main(void)
         cmocka_unit_test(check__segment_of_the_snapshot_missing__opens_until_the_next_snapshot),
         cmocka_unit_test(check__snapshot_of_an_older_copy__names_the_missing_changes),
         cmocka_unit_test(check__snapshot_with_other_parts_than_it_says__is_damaged),
+        cmocka_unit_test(open__edit_that_does_not_fit__names_its_record),
         cmocka_unit_test(check__snapshot_newer_than_the_log__is_found),
         cmocka_unit_test(repair__cut_off_anywhere__can_be_run_again),
         cmocka_unit_test(check__random_flips__agree_with_the_engine),

@@ -372,6 +372,24 @@ static void deed__bad_words__say_which_and_what_is_expected(void **state)
     }
 }
 
+/* Names of effects and options are whole words. */
+static void deed__a_word_with_a_zero_behind_it__is_another_word(void **state)
+{
+    struct once_bytes words[] = {of("ADD"), of("a"), of("1"), of("MIN"), of("0")};
+    struct once_bytes effect = {(const uint8_t *)"ADD", 4}, option = {(const uint8_t *)"MIN", 4};
+    struct once_defect defect = {0};
+    struct once__deed deed;
+
+    (void)state;
+    assert_int_equal(once__deed_read(words, 5, &deed, &defect), ONCE_OK);
+    words[3] = option;
+    assert_int_equal(once__deed_read(words, 5, &deed, &defect), ONCE_ERR_INVALID);
+    assert_int_equal(defect.offset, 3);
+    words[0] = effect;
+    assert_int_equal(once__deed_read(words, 5, &deed, &defect), ONCE_ERR_INVALID);
+    assert_int_equal(defect.offset, 0);
+}
+
 /* The forms that are told are those of the table of effects, and the list of names is whole. */
 static void deed__a_word_alone__is_told_the_form_of_the_table(void **state)
 {
@@ -556,6 +574,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(deed__every_form__is_read_whole),
         cmocka_unit_test(deed__bad_words__say_which_and_what_is_expected),
+        cmocka_unit_test(deed__a_word_with_a_zero_behind_it__is_another_word),
         cmocka_unit_test(deed__a_word_alone__is_told_the_form_of_the_table),
         cmocka_unit_test(deed__sizes__are_bounded),
         cmocka_unit_test(deed__count_and_size_of_words__are_bounded),

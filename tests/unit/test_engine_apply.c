@@ -124,7 +124,7 @@ static void apply__first_and_again__happens_once_and_replays(void **state)
             assert_string_equal(outcome.result, "[900,1]");
             assert_json(&life, "acct:42",
                         "{\"name\":\"acct:42\",\"type\":\"counter\",\"value\":900}");
-            life_again(&life, end);
+            life_again(&life, (enum life_end)end);
         }
         outcome = APPLY(&life, "pay", "ADD acct:42 -200 MIN 0", "EMIT charges {\"n\": 1}");
         assert_int_equal(outcome.word, ONCE_MISMATCH);
@@ -148,7 +148,7 @@ static void apply__one_effect_rejected__rejects_all_and_replays_so(void **state)
         assert_non_null(strstr(first.result, "{\"rejected\":2,\"word\":\"BELOW_MIN\""));
         assert_int_equal(type_of(&life, "sent"), ONCE_OBJECT_NONE);
         assert_applied(APPLY(&life, "c", "ADD acct 1000"), "[1050]");
-        life_again(&life, end);
+        life_again(&life, (enum life_end)end);
         again = APPLY(&life, "b", "SET name y", "ADD acct -100 MIN 0", "EMIT sent z");
         assert_int_equal(again.word, ONCE_REPLAY);
         assert_int_equal(again.code, ONCE_CODE_REJECTED);
@@ -481,7 +481,7 @@ static void inv3_snapshot__log_goes_on__segments_go_and_objects_stay(void **stat
             life_work(&life);
             assert_int_equal(sum_of(&life), number);
             stats = life_stats(&life);
-            life_again(&life, end);
+            life_again(&life, (enum life_end)end);
             assert_int_equal(sum_of(&life), number);
             assert_int_equal(events_of(&life), number);
             assert_int_equal(life_stats(&life).changes, number);

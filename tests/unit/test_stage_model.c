@@ -138,13 +138,18 @@ static void copy_table(struct bench *to, const struct bench *from)
 {
     struct once_buf dump = bench_dump(from->objects);
     struct bench *fresh = bench_new();
-    struct once__objects *old = to->objects;
+    struct bench_tables old = {to->objects, to->recent}, old_twin = to->twin;
 
     fresh->staged.edits = once_buf_bytes(&dump);
-    bench_put_into(fresh, fresh->objects);
+    bench_put_into(fresh, (struct bench_tables){fresh->objects, fresh->recent});
+    bench_put_into(fresh, fresh->twin);
     to->objects = fresh->objects;
+    to->recent = fresh->recent;
+    to->twin = fresh->twin;
     to->input.objects = to->objects;
-    fresh->objects = old;
+    fresh->objects = old.objects;
+    fresh->recent = old.recent;
+    fresh->twin = old_twin;
     bench_free(fresh);
     once_buf_release(&dump);
 }

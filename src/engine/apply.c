@@ -11,7 +11,6 @@
  */
 #include "engine/inner.h"
 
-#include "engine/edits.h"
 #include "store/call.h"
 
 int once__apply_stage(struct once__engine *engine, struct once_op *op, bool has_key, once_ms now_ms,
@@ -58,11 +57,6 @@ int once__apply_decide(struct once__engine *engine, struct once_op *op, struct o
     ONCE_ASSERT(decision->word == ONCE_DONE && decision->changed);
     decision->word = ret_staged->rejected ? ONCE_REJECTED : ONCE_APPLIED;
     return ONCE_OK;
-}
-
-int once__apply_edits(struct once__engine *engine, struct once_bytes edits, bool lenient)
-{
-    return once__edits_put(engine->objects.table, engine->objects.recent, edits, lenient, NULL);
 }
 
 int once__apply_put(struct once__engine *engine, const struct once__log_record *rec,

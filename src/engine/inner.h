@@ -460,10 +460,6 @@ ONCE_MUST_CHECK int once__apply_put(struct once__engine *engine, const struct on
                                     const struct once__spot *spot);
 /* An op without a key, as once__operate. */
 bool once__apply_nameless(struct once__engine *engine, struct once_op *op, enum once__cold cold);
-/* Puts encoded edits into the table. lenient: after something was given up, what does not fit any
- * more is filled up or left out. ONCE_ERR_DAMAGED, ONCE_ERR_MEMORY. */
-ONCE_MUST_CHECK int once__apply_edits(struct once__engine *engine, struct once_bytes edits,
-                                      bool lenient);
 
 /* ---- snapshot.c ------------------------------------------------------------------------------ */
 

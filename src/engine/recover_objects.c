@@ -67,10 +67,11 @@ struct loading {
 static int load_chunk(void *user, uint64_t offset, struct once_bytes edits)
 {
     struct loading *loading = user;
+    struct once__object_state *objects = &loading->engine->objects;
+    bool lenient = (loading->scan.header.flags & ONCE__SNAPSHOT_REPAIRED) != 0;
 
     loading->offset = offset;
-    return once__apply_edits(loading->engine, edits,
-                             (loading->scan.header.flags & ONCE__SNAPSHOT_REPAIRED) != 0);
+    return once__edits_put(objects->table, objects->recent, edits, lenient, NULL);
 }
 
 static int load_file(struct once__recovery *recovery, struct once__file *file,

@@ -275,12 +275,13 @@ static void *writer_main(void *arg)
             continue;
         if (decide_cold(engine))
             continue;
-        if (engine->stop)
-            break;
+        if (engine->stop && (engine->crashed || (!engine->submitted && !engine->cold)))
+            break; /* the keeper may still be writing what is to be told here */
         engine->writers_idle++;
         pthread_cond_wait(&engine->work, &engine->lock);
         engine->writers_idle--;
     }
+    pthread_cond_broadcast(&engine->work); /* the others may end now */
     pthread_mutex_unlock(&engine->lock);
     return NULL;
 }

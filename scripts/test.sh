@@ -17,9 +17,9 @@ benchmarks() {
 
 show "make check" scripts/check.sh
 show "end to end" end_to_end
-step "fuzzers, 5 s each" env FUZZ_SECONDS=5 scripts/fuzz.sh
+step "fuzzers, 3 s each" env FUZZ_SECONDS=3 scripts/fuzz.sh
 step "bench runs" benchmarks
 show "proof" "$PYTHON" proof/prove.py
-show "mistakes are refuted (all: make proof)" "$PYTHON" proof/mistakes.py --every 3
+show "mistakes are refuted (all: make proof)" "$PYTHON" proof/mistakes.py --every 8
 show "models" proof/spin/run
 finish

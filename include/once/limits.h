@@ -47,6 +47,7 @@
 #define ONCE_KEYS_MAX (1ULL << 32)          /* keys of one store; options may say less */
 #define ONCE_BATCH_SIZE_MAX (1 << 20)       /* a batch is closed when it is this large */
 #define ONCE_BATCHES_IN_FLIGHT_MAX 4        /* durable writes under way at once */
+#define ONCE_BATCH_FURTHER_SIZE (1 << 16)   /* a batch this large is written beside another */
 #define ONCE_INTERVAL_MS_DEFAULT 100LL      /* durability "interval" */
 #define ONCE_INTERVAL_MS_MAX 60000LL        /* 1 min */
 #define ONCE_SUBMITTED_MAX (1 << 20)        /* operations submitted and not answered yet */

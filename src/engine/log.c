@@ -311,13 +311,26 @@ static struct once__write *first_queued(struct once__log *log)
     return NULL;
 }
 
+/* Shall the open batch be written now? While another one is under way, only when it is large: a
+ * small one gathers more meanwhile, and one write for many costs less than many. By hand always:
+ * tests want several under way. */
+static bool may_close(const struct once__engine *engine)
+{
+    const struct once__log *log = &engine->log;
+
+    if (!open_batch(log))
+        return false;
+    return log->running == 0 || engine->manual ||
+           log->append_offset - log->batch_offset >= ONCE_BATCH_FURTHER_SIZE;
+}
+
 bool once__log_ready(const struct once__engine *engine)
 {
     const struct once__log *log = &engine->log;
 
     if (log->failed != ONCE_OK || log->running >= ONCE_BATCHES_IN_FLIGHT_MAX)
         return false;
-    if (open_batch(log) && !queue_full(log, 1))
+    if (may_close(engine) && !queue_full(log, 1))
         return true;
     for (uint32_t i = log->first; i != log->last; i++) {
         if (log->writes[i & WRITE_MASK].state == ONCE__WRITE_QUEUED)
@@ -334,7 +347,7 @@ struct once__write *once__log_take(struct once__engine *engine)
     if (log->failed != ONCE_OK || log->running >= ONCE_BATCHES_IN_FLIGHT_MAX)
         return NULL;
     write = first_queued(log);
-    if (!write && open_batch(log) && close_batch(engine) == ONCE_OK)
+    if (!write && may_close(engine) && close_batch(engine) == ONCE_OK)
         write = first_queued(log);
     if (!write)
         return NULL;

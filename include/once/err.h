@@ -56,7 +56,10 @@ extern "C" {
     X(ERR_PERMISSION, -30, "the system does not allow it")                                         \
     X(ERR_KEY_NEEDED, -31, "an effect that is not idempotent by itself needs a key")               \
     X(ERR_OBJECT_TYPE, -32, "the object is of another type")                                       \
-    X(ERR_NO_OBJECT, -33, "there is no such object")
+    X(ERR_NO_OBJECT, -33, "there is no such object")                                               \
+    X(ERR_DENIED, -34, "this user may not do that")                                                \
+    X(ERR_RATE, -35, "this user has made too many calls; come back later")                         \
+    X(ERR_LOADING, -36, "the store is still being opened")
 
 enum once_err {
 #define ONCE_ERR_ENUM(name, number, text) ONCE_##name = (number),

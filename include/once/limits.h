@@ -56,6 +56,9 @@
 #define ONCE_RESULT_RESERVED 1024           /* bytes of result that fit even on a full disk */
 #define ONCE_MESSAGE_SIZE 1024              /* a message about a store, with its NUL */
 
+/* Results of submitted operations that were decided and not told yet, in bytes. */
+#define ONCE_SUBMITTED_SIZE_MAX (1ULL << 28)
+
 /* Objects and effects. */
 #define ONCE_OBJECT_NAME_SIZE_MAX 255
 #define ONCE_OBJECTS_MAX (1ULL << 31)          /* objects of one store */
@@ -84,6 +87,59 @@
 #define ONCE_LATTICE_TEXT_MAX 4096         /* a description */
 #define ONCE_MEMBER_SIZE_MAX (1 << 16)     /* a set member, a register's value, a map's key */
 #define ONCE_NODE_SIZE_MAX 64              /* a replica's name */
+
+/* Values (SET, GET). */
+#define ONCE_VALUES_NAMESPACE "redis" /* where they live, and nothing else does */
+
+/* The server. */
+#define ONCE_LISTENERS_MAX 8 /* of each protocol */
+#define ONCE_USERS_MAX 1000
+#define ONCE_POLICIES_MAX 1000  /* declared namespaces */
+#define ONCE_USER_SIZE_MAX 32   /* a user's name */
+#define ONCE_USER_LIST_MAX 1000 /* namespaces, or beginnings of objects, of one user */
+#define ONCE_PASSWORD_SIZE_MIN 8
+#define ONCE_PASSWORD_SIZE_MAX 256
+#define ONCE_PASSWORD_CACHE_MS 60000LL /* a password that was right is not hashed again */
+#define ONCE_AUTH_FAILURES_MAX 10      /* wrong passwords from one address, */
+#define ONCE_AUTH_WINDOW_MS 10000LL    /* in this time */
+#define ONCE_AUTH_DEADLINE_MS 10000LL  /* a connection must say who it is */
+#define ONCE_AUTH_JOBS_MAX 1024        /* passwords that wait to be compared */
+#define ONCE_LOOK_JOBS_MAX 1024        /* lists and objects that wait to be read */
+#define ONCE_CONFIG_SIZE_MAX (1 << 20) /* a configuration file */
+#define ONCE_CONFIG_WARNINGS_MAX 8
+#define ONCE_CONNECTIONS_DEFAULT 20000
+#define ONCE_CONNECTIONS_MAX 1000000
+#define ONCE_CLIENT_NAME_SIZE_MAX 64
+#define ONCE_PIPELINE_MAX 1024           /* commands of one connection under way */
+#define ONCE_CALLS_MAX (1 << 18)         /* calls of all connections under way, parked ones apart */
+#define ONCE_PARKED_MAX (1 << 17)        /* calls that WAIT */
+#define ONCE_WAIT_MS_MAX 3600000LL       /* 1 h */
+#define ONCE_WAIT_MS_DEFAULT_MAX 60000LL /* of a namespace that says nothing */
+#define ONCE_COMMAND_ARGS_MAX 8192       /* words of one RESP command */
+#define ONCE_COMMAND_SIZE_MAX (ONCE_RESULT_SIZE_MAX + (1 << 16))
+#define ONCE_COMMAND_ARGS_MAX_UNKNOWN 32 /* before someone is known */
+#define ONCE_COMMAND_SIZE_MAX_UNKNOWN 4096
+#define ONCE_INLINE_SIZE_MAX (1 << 16)    /* a command typed on one line */
+#define ONCE_AWAY_SIZE_PAUSE (1 << 22)    /* bytes of its commands under way: the same */
+#define ONCE_UNSENT_SIZE_PAUSE (1 << 20)  /* unsent bytes of a connection: it is not read from */
+#define ONCE_UNSENT_SIZE_MAX (1ULL << 30) /* unsent bytes of all: who has any is not read from */
+#define ONCE_HELD_SIZE_MAX (1ULL << 30)   /* results that wait for their turn, and unsent bytes */
+#define ONCE_SLOW_READER_MS 30000LL       /* unsent bytes that nobody takes: closed */
+#define ONCE_UNREAD_SIZE_MAX (1ULL << 30) /* bytes of commands of all connections under way */
+#define ONCE_TLS_PENDING_MAX (1 << 17)    /* ciphertext that was not read yet */
+#define ONCE_IDLE_MS_DEFAULT 0LL          /* silent connections stay */
+#define ONCE_DRAIN_MS_DEFAULT 30000LL
+#define ONCE_HTTP_BODY_SIZE_MAX (ONCE_RESULT_SIZE_MAX / 3 * 4 + (1 << 16)) /* base64 and names */
+#define ONCE_HTTP_CONNECTIONS_MAX 5000
+#define ONCE_HTTP_TIMEOUT_MS 60000LL /* a connection that does not go on */
+#define ONCE_LOG_FIELD_SIZE_MAX 512
+#define ONCE_LOG_RATE_MAX 20            /* lines of one event in a second */
+#define ONCE_METRICS_NAMESPACES_MAX 256 /* with counters of their own */
+#define ONCE_CLIENT_TIMEOUT_MS 30000LL
+#define ONCE_ANSWER_BYTES_MAX (ONCE_COMMAND_SIZE_MAX + (1 << 16)) /* one string of an answer */
+#define ONCE_ANSWER_SIZE_MAX (1 << 29)                            /* a whole answer */
+#define ONCE_ANSWER_ITEMS_MAX 1000000                             /* values of one answer */
+#define ONCE_ANSWER_DEPTH_MAX 8                                   /* lists inside lists */
 
 /* JSON bodies made canonical for a fingerprint. Bodies come from anyone, and the dearest numbers
  * (subnormal ones) cost half a second of CPU for each MiB; fingerprint larger bodies raw. */

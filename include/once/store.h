@@ -56,6 +56,10 @@ struct once_options {
                              * own. A record, result and data included, must fit into a segment,
                              * else ONCE_ERR_TOO_LARGE */
     bool must_exist;       /* do not make a store where there is none: ONCE_ERR_NO_STORE */
+    /* Told while a store is being opened: bytes read, and in all. On the caller's thread; NULL is
+     * nobody. */
+    void (*progress)(void *user, uint64_t done, uint64_t all);
+    void *progress_user;
 };
 
 /* What went wrong, for a person: what, where, and what to do next. */
@@ -92,7 +96,26 @@ enum once_call_kind {
     ONCE_CALL_FORGET = 6,
     ONCE_CALL_GET = 7,
     ONCE_CALL_APPLY = 8, /* <once/apply.h> */
-    ONCE_CALL_MERGE = 9  /* once_object_merge: key is the object's name, data the state */
+    ONCE_CALL_MERGE = 9, /* once_object_merge: key is the object's name, data the state */
+    ONCE_CALL_SET = 10,  /* a value; see below */
+    ONCE_CALL_EXPIRE = 11
+};
+
+/* Values are operations that were completed as soon as they were begun: result is the value, and
+ * get, forget and list know them like every other. For hosts that speak another store's protocol;
+ * keep them in a namespace of their own.
+ *
+ *     SET      result is the value; when says on which condition; ttl_ms from now on, else
+ *              until_ms, else (both 0) for ONCE_RETENTION_MS_MAX; keep_ttl: as long as the one that
+ *              is there. A ttl that is over already is refused. OK: it was set. NOTFOUND: when did
+ *              not hold, nothing was changed. In both cases state and result are those of the value
+ *              before (ABSENT: none). Asking twice sets twice.
+ *     EXPIRE   ttl_ms or until_ms of a value that is there. OK, NOTFOUND.
+ * An operation that is under way (started or in doubt) is BUSY or DOUBT, and stays. */
+enum once_when {
+    ONCE_ALWAYS = 0,
+    ONCE_WHEN_ABSENT = 1, /* and a failed operation is absent */
+    ONCE_WHEN_PRESENT = 2
 };
 
 /* An answer. err is ONCE_OK, or why nothing was decided (what then says which argument it was);
@@ -104,6 +127,7 @@ enum once_call_kind {
  *     REPLAY           code, result
  *     BUSY             retry_ms
  *     OK of get        everything; state tells which (result of a FAILED one is its reason)
+ *     set              state, result: those of before
  *     APPLIED          result; REJECTED: code, result (<once/apply.h>)
  * The rest is zero: a MISMATCH reveals nothing of the other request. */
 struct once_reply {
@@ -124,6 +148,7 @@ struct once_reply {
     once_ms lease_end_ms;
     once_ms retention_ms;
     once_ms expires_ms;
+    once_ms now_ms; /* when this was so */
     struct once_bytes owner;
     struct once_fingerprint fingerprint;
 
@@ -170,6 +195,11 @@ struct once_op {
     const struct once_do *dos;
     size_t do_count;
 
+    /* set, expire */
+    enum once_when when;
+    bool keep_ttl;
+    once_ms until_ms; /* store time */
+
     /* The answer. Written whole; release it. */
     struct once_reply reply;
 
@@ -188,6 +218,7 @@ struct once_op {
         once_ms birth_ms;
         void *deeds;
         size_t deed_count;
+        size_t result_size; /* of the reply, while it waits to be told */
     } inner;
 };
 
@@ -199,6 +230,18 @@ ONCE_API int once_call(struct once_store *store, struct once_op *ops, size_t cou
  * told), ONCE_ERR_FULL (ONCE_SUBMITTED_MAX are waiting), ONCE_ERR_CLOSED: not taken, told is not
  * called. Every other error is the reply's. */
 ONCE_API ONCE_MUST_CHECK int once_submit(struct once_store *store, struct once_op *op);
+
+/* Takes many at once, which is cheaper, and decides them in order. *ret_taken: so many of them,
+ * from the first on, were taken; all of them with ONCE_OK. Operations of one key are decided in
+ * the order in which they were submitted. */
+ONCE_API ONCE_MUST_CHECK int once_submit_many(struct once_store *store, struct once_op *const *ops,
+                                              size_t count, size_t *ret_taken);
+
+/* The same, by a caller that can wait for the disk for a moment. Where they are few, the disk has
+ * been quick and nobody else is writing, they are written and told on this thread, which saves two
+ * changes of threads: told may be called in here. */
+ONCE_API ONCE_MUST_CHECK int once_submit_here(struct once_store *store, struct once_op *const *ops,
+                                              size_t count, size_t *ret_taken);
 
 /* The name of an operation. */
 struct once_name {
@@ -298,6 +341,13 @@ ONCE_API ONCE_MUST_CHECK int once_list(struct once_store *store, const struct on
                                        void (*each)(void *user, const struct once_item *item),
                                        void *user, uint64_t *ret_cursor);
 
+/* How often something was of what size: bucket i counts those up to 2^i, the last one all others.
+ */
+struct once_spread {
+    uint64_t buckets[28];
+    uint64_t sum;
+};
+
 /* Numbers about a store, since it was opened where they count something. */
 struct once_stats {
     uint64_t keys;             /* in the index, expired ones that were not retired yet included */
@@ -317,16 +367,19 @@ struct once_stats {
     uint64_t batch_size_max;   /* the largest */
     uint64_t cold_reads;       /* records read from disk */
     uint64_t last_fence;
-    uint64_t objects;       /* <once/apply.h> */
-    uint64_t objects_size;  /* bytes of memory */
-    uint64_t changes;       /* number of the last change of objects; for ever */
-    uint64_t snapshots;     /* of objects, written since it was opened */
-    uint64_t snapshot_size; /* bytes on disk of the newest */
-    once_ms now_ms;         /* store time */
-    once_ms recovery_ms;    /* how long opening took */
-    uint64_t recovered;     /* records that opening read from the log itself */
-    bool direct;            /* direct writes; else write and fdatasync */
-    bool stopped;           /* a write failed */
+    uint64_t objects;              /* <once/apply.h> */
+    uint64_t objects_size;         /* bytes of memory */
+    uint64_t changes;              /* number of the last change of objects; for ever */
+    uint64_t snapshots;            /* of objects, written since it was opened */
+    uint64_t snapshot_size;        /* bytes on disk of the newest */
+    once_ms now_ms;                /* store time */
+    once_ms recovery_ms;           /* how long opening took */
+    uint64_t recovered;            /* records that opening read from the log itself */
+    struct once_spread write_us;   /* of durable writes: how long each took, */
+    struct once_spread write_size; /* its bytes, */
+    struct once_spread write_ops;  /* and its records */
+    bool direct;                   /* direct writes; else write and fdatasync */
+    bool stopped;                  /* a write failed */
 };
 
 ONCE_API void once_stats_get(struct once_store *store, struct once_stats *ret_stats);

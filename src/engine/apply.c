@@ -140,8 +140,10 @@ bool once__apply_nameless(struct once__engine *engine, struct once_op *op, enum 
         if (err != ONCE_ERR_FULL || op->reply.what)
             return true;
         op->reply.err = ONCE_OK;
-        if (cold == ONCE__COLD_DEFER)
+        if (cold == ONCE__COLD_DEFER) {
+            engine->cold_full = true;
             return false;
+        }
         err = once__commit_some(engine);
         if (err != ONCE_OK) {
             once__call_refuse(op, err, NULL);

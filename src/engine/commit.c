@@ -14,6 +14,7 @@
 #include "store/call.h"
 
 #include <errno.h>
+#include <time.h>
 
 static bool told_now(const struct once__engine *engine, uint64_t position)
 {
@@ -63,10 +64,30 @@ static void wake_all(struct once__waiter *taken)
     }
 }
 
-static void wake_threads(struct once__engine *engine)
+static bool can_tell(const struct once__engine *engine)
 {
-    if (engine->writers_idle > 0 && (engine->log.failed != ONCE_OK || engine->submitted ||
-                                     engine->cold || once__log_ready(engine)))
+    return engine->submitted && !engine->telling && !engine->crashed &&
+           (engine->log.failed != ONCE_OK || told_now(engine, engine->submitted->inner.position));
+}
+
+static bool can_decide_cold(const struct once__engine *engine)
+{
+    return engine->cold && !engine->cold_deciding &&
+           engine->submitted_size <= ONCE_SUBMITTED_SIZE_MAX;
+}
+
+/* So few are told sooner than another writer wakes up: the one that tells them then writes. */
+enum { TELL_ALONE = 128 };
+
+/* After a write. A writer goes on by itself to tell and to write; waking another for nothing costs
+ * more than many an answer. */
+static void wake_threads(struct once__engine *engine, bool is_writer)
+{
+    bool more = once__log_ready(engine) && (!is_writer || engine->submitted_count > TELL_ALONE);
+
+    if (engine->writers_idle > 0 &&
+        (engine->log.failed != ONCE_OK || (!is_writer && can_tell(engine)) ||
+         can_decide_cold(engine) || more))
         pthread_cond_signal(&engine->work);
     if (engine->retiring.phase > ONCE__RETIRE_CARRY)
         once__keeper_wake(engine);
@@ -75,30 +96,70 @@ static void wake_threads(struct once__engine *engine)
 void once__commit_after_write(struct once__engine *engine)
 {
     wake_all(take_waiters(engine));
-    wake_threads(engine);
+    wake_threads(engine, false);
 }
 
-bool once__commit_write_one(struct once__engine *engine)
+static uint64_t clock_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void note(struct once_spread *spread, uint64_t value)
+{
+    enum { LAST = sizeof(spread->buckets) / sizeof(spread->buckets[0]) - 1 };
+    unsigned bucket = value > 1 ? 64 - (unsigned)__builtin_clzll(value - 1) : 0;
+
+    spread->buckets[bucket < LAST ? bucket : LAST]++;
+    spread->sum += value;
+}
+
+static bool write_one(struct once__engine *engine, bool is_writer)
 {
     struct once__write *write = once__log_take(engine);
     struct once__waiter *taken;
+    uint64_t began_us;
     int err;
 
     if (!write)
         return false;
     engine->now_uses = 0;
     pthread_mutex_unlock(&engine->lock);
+    began_us = clock_us();
     err = once__log_write(engine, write);
+    began_us = clock_us() - began_us;
     pthread_mutex_lock(&engine->lock);
+    engine->write_us = (7 * engine->write_us + began_us) / 8;
+    note(&engine->counts.write_us, began_us);
+    note(&engine->counts.write_size, write->size);
+    note(&engine->counts.write_ops, write->count);
     once__log_written(engine, write, err);
     taken = take_waiters(engine);
-    wake_threads(engine);
+    wake_threads(engine, is_writer);
     if (taken) { /* many: the first of them can go on meanwhile */
         pthread_mutex_unlock(&engine->lock);
         wake_all(taken);
         pthread_mutex_lock(&engine->lock);
     }
     return true;
+}
+
+bool once__commit_write_one(struct once__engine *engine)
+{
+    return write_one(engine, false);
+}
+
+enum { QUICK_US = 1000 };
+
+void once__commit_here(struct once__engine *engine)
+{
+    if (engine->manual || engine->options.durability != ONCE_LOSES_NOTHING ||
+        engine->log.running > 0 || engine->write_us > QUICK_US)
+        return;
+    if (write_one(engine, true))
+        once__commit_tell(engine);
 }
 
 /* Ends without the lock. True: the position is durable. False: it may be; look again. */
@@ -174,10 +235,15 @@ int once__commit_some(struct once__engine *engine)
     return ONCE_OK;
 }
 
+bool once__commit_wants(const struct once__engine *engine)
+{
+    return engine->writers_idle > 0 &&
+           (can_decide_cold(engine) || can_tell(engine) || once__log_ready(engine));
+}
+
 void once__commit_nudge(struct once__engine *engine)
 {
-    if (engine->writers_idle > 0)
-        pthread_cond_signal(&engine->work);
+    pthread_cond_signal(&engine->work);
 }
 
 void once__commit_submit(struct once__engine *engine, struct once_op *op)
@@ -185,12 +251,26 @@ void once__commit_submit(struct once__engine *engine, struct once_op *op)
     op->inner.next = NULL;
     *engine->submitted_tail = op;
     engine->submitted_tail = &op->inner.next;
+    op->inner.result_size = op->reply.result.size;
+    engine->submitted_size += op->inner.result_size;
 }
 
-static bool can_tell(const struct once__engine *engine)
+void once__commit_defer(struct once__engine *engine, struct once_op *op)
 {
-    return engine->submitted && !engine->telling && !engine->crashed &&
-           (engine->log.failed != ONCE_OK || told_now(engine, engine->submitted->inner.position));
+    op->inner.next = NULL;
+    *engine->cold_tail = op;
+    engine->cold_tail = &op->inner.next;
+    engine->cold_marks[op->inner.hash % ONCE__COLD_MARKS]++;
+}
+
+void once__commit_undefer(struct once__engine *engine, struct once_op *op)
+{
+    uint32_t *mark = &engine->cold_marks[op->inner.hash % ONCE__COLD_MARKS];
+
+    ONCE_ASSERT(*mark > 0);
+    (*mark)--;
+    if (!engine->cold)
+        engine->cold_full = false;
 }
 
 bool once__commit_settled(struct once__engine *engine, uint64_t position)
@@ -232,31 +312,38 @@ void once__commit_tell(struct once__engine *engine)
 {
     while (can_tell(engine)) {
         struct once_op *op = pop_told(engine);
+        uint64_t size = 0;
 
         engine->telling = true;
         pthread_mutex_unlock(&engine->lock);
         while (op) {
             struct once_op *next = op->inner.next; /* after told the op is the caller's */
 
+            size += op->inner.result_size;
             op->told(op);
             op = next;
         }
         pthread_mutex_lock(&engine->lock);
         engine->telling = false;
+        ONCE_ASSERT(engine->submitted_size >= size);
+        engine->submitted_size -= size;
     }
 }
 
-/* Decides what had to be read from disk first. */
+/* Decides the first of those that could not be decided at once. */
 static bool decide_cold(struct once__engine *engine)
 {
     struct once_op *op = engine->cold;
 
-    if (!op)
+    if (!can_decide_cold(engine))
         return false;
     engine->cold = op->inner.next;
     if (!engine->cold)
         engine->cold_tail = &engine->cold;
+    engine->cold_deciding = true; /* operate drops the lock while it reads or waits */
     once__operate(engine, op, ONCE__COLD_READ);
+    engine->cold_deciding = false;
+    once__commit_undefer(engine, op);
     once__commit_submit(engine, op);
     return true;
 }
@@ -271,7 +358,7 @@ static void *writer_main(void *arg)
             once__commit_tell(engine);
             continue;
         }
-        if (engine->options.durability != ONCE_LOSES_INTERVAL && once__commit_write_one(engine))
+        if (engine->options.durability != ONCE_LOSES_INTERVAL && write_one(engine, true))
             continue;
         if (decide_cold(engine))
             continue;

@@ -41,11 +41,11 @@ static bool prepare(struct once__engine *engine, struct once_op *op)
 }
 
 /* Many keys miss the cache of the processor many times: bring what the next ones need ahead. */
+enum { FAR = 16, NEAR = 8 };
+
 static void look_ahead(const struct once__engine *engine, const struct once_op *ops, size_t count,
                        size_t at)
 {
-    enum { FAR = 16, NEAR = 8 };
-
     if (at + FAR < count)
         once__index_prefetch_shard(engine->index, ops[at + FAR].inner.hash);
     if (at + NEAR < count)
@@ -101,8 +101,11 @@ static void engine_call(struct once_store *store, struct once_op *ops, size_t co
         err = once__commit_wait_synced(engine, position);
         pthread_mutex_unlock(&engine->lock);
     } else {
-        once__commit_nudge(engine);
+        bool nudge = once__commit_wants(engine);
+
         pthread_mutex_unlock(&engine->lock);
+        if (nudge)
+            once__commit_nudge(engine);
     }
     if (err != ONCE_OK) {
         pthread_mutex_lock(&engine->lock);
@@ -115,33 +118,61 @@ static void engine_call(struct once_store *store, struct once_op *ops, size_t co
     }
 }
 
-static int engine_submit(struct once_store *store, struct once_op *op)
+static int take_op(struct once__engine *engine, struct once_op *op)
+{
+    if (engine->stop)
+        return ONCE_ERR_CLOSED;
+    if (engine->submitted_count >= ONCE_SUBMITTED_MAX)
+        return ONCE_ERR_FULL;
+    engine->submitted_count++;
+    if (op->reply.err != ONCE_OK ||
+        (!once__commit_must_defer(engine, op) && once__operate(engine, op, ONCE__COLD_DEFER)))
+        once__commit_submit(engine, op);
+    else
+        once__commit_defer(engine, op);
+    return ONCE_OK;
+}
+
+static int engine_submit(struct once_store *store, struct once_op *const *ops, size_t count,
+                         bool here, size_t *ret_taken)
 {
     struct once__engine *engine = once__engine_of(store);
-    bool good = prepare(engine, op);
+    size_t taken = 0;
+    bool nudge;
     int err = ONCE_OK;
 
+    for (size_t i = 0; i < count; i++)
+        (void)prepare(engine, ops[i]);
     pthread_mutex_lock(&engine->lock);
-    if (engine->stop)
-        err = ONCE_ERR_CLOSED;
-    else if (engine->submitted_count >= ONCE_SUBMITTED_MAX)
-        err = ONCE_ERR_FULL;
-    else if (!engine->manual && engine->writer_count == 0)
+    if (!engine->stop && !engine->manual && engine->writer_count == 0)
         err = once__commit_start(engine);
-    if (err == ONCE_OK) {
-        engine->submitted_count++;
-        if (!good || once__operate(engine, op, ONCE__COLD_DEFER)) {
-            once__commit_submit(engine, op);
-        } else {
-            op->inner.next = NULL;
-            *engine->cold_tail = op;
-            engine->cold_tail = &op->inner.next;
+    for (size_t i = 0; i < count && i < FAR; i++)
+        once__index_prefetch_shard(engine->index, ops[i]->inner.hash);
+    for (size_t i = 0; i < count && i < NEAR; i++)
+        once__index_prefetch(engine->index, ops[i]->inner.hash);
+    while (err == ONCE_OK && taken < count) {
+        if (taken % ONCE__NOW_USES == 0) {
+            engine->now_uses = 0;
+            (void)once__engine_now(engine);
+            engine->now_uses = count - taken > 1 ? ONCE__NOW_USES : 0;
         }
-        once__commit_nudge(engine);
+        if (taken + FAR < count)
+            once__index_prefetch_shard(engine->index, ops[taken + FAR]->inner.hash);
+        if (taken + NEAR < count)
+            once__index_prefetch(engine->index, ops[taken + NEAR]->inner.hash);
+        err = take_op(engine, ops[taken]);
+        taken += err == ONCE_OK ? 1 : 0;
     }
+    engine->now_uses = 0;
+    if (here && taken > 0 && taken <= ONCE__HERE_MAX)
+        once__commit_here(engine);
+    nudge = taken > 0 && once__commit_wants(engine);
     pthread_mutex_unlock(&engine->lock);
-    if (err != ONCE_OK)
-        once__call_decided(op); /* not taken */
+    if (nudge)
+        once__commit_nudge(engine);
+    for (size_t i = taken; i < count; i++)
+        once__call_decided(ops[i]); /* not taken */
+    *ret_taken = taken;
     return err;
 }
 
@@ -204,19 +235,20 @@ int once__engine_write(struct once_store *store, struct once__write *write)
 static void decide_deferred(struct once__engine *engine)
 {
     struct once_op *op = engine->cold;
+    bool full = engine->cold_full;
 
     engine->cold = NULL;
     engine->cold_tail = &engine->cold;
     while (op) {
         struct once_op *next = op->inner.next;
 
+        once__commit_undefer(engine, op);
         if (engine->log.running == 0 || engine->log.failed != ONCE_OK) {
             once__operate(engine, op, ONCE__COLD_READ);
             once__commit_submit(engine, op);
         } else {
-            op->inner.next = NULL;
-            *engine->cold_tail = op;
-            engine->cold_tail = &op->inner.next;
+            once__commit_defer(engine, op);
+            engine->cold_full = full;
         }
         op = next;
     }

@@ -98,6 +98,7 @@ struct once__write {
     uint32_t size;   /* whole blocks */
     uint64_t number; /* of the batch; of the one before for a header */
     uint64_t end;    /* position behind it */
+    uint32_t count;  /* records */
     once_ms now_ms;  /* store time in the batch */
     enum { ONCE__WRITE_FREE, ONCE__WRITE_QUEUED, ONCE__WRITE_RUNNING, ONCE__WRITE_DONE } state;
 };
@@ -197,6 +198,8 @@ struct once__object_state {
     struct once__snapshotting snapshotting;
 };
 
+enum { ONCE__COLD_MARKS = 256 }; /* a power of two */
+
 struct once__engine {
     struct once_store store; /* first */
     struct once__vfs *vfs;
@@ -229,10 +232,18 @@ struct once__engine {
     /* Blocking callers, who came last first; submitted operations, in order. */
     struct once__waiter *waiters;
     struct once_op *submitted, **submitted_tail;
-    struct once_op *cold, **cold_tail; /* need a record from disk before they are decided */
+    /* Submitted and not decided yet, in order: they need a record from disk, or room. One thread at
+     * a time decides them, and what is submitted for the same key meanwhile (cold_marks, by hash)
+     * goes behind them; behind one that needs room (cold_full) goes everything. */
+    struct once_op *cold, **cold_tail;
+    uint32_t cold_marks[ONCE__COLD_MARKS];
+    bool cold_full;
+    bool cold_deciding;
     uint32_t submitted_count;
-    bool telling;        /* a thread is calling back */
-    pthread_cond_t work; /* for the writers: something to write or to tell */
+    uint64_t submitted_size; /* results that were decided and not told: over the bound further ones
+                              * are cold, and wait to be decided */
+    bool telling;            /* a thread is calling back */
+    pthread_cond_t work;     /* for the writers: something to write or to tell */
     uint32_t writers_idle;
     pthread_t writers[ONCE_BATCHES_IN_FLIGHT_MAX];
     uint32_t writer_count;
@@ -252,6 +263,7 @@ struct once__engine {
     uint32_t reader_next;
     pthread_mutex_t readers_lock;
 
+    uint64_t write_us; /* how long writes took lately */
     struct once_stats counts;
 };
 
@@ -271,10 +283,14 @@ ONCE_MUST_CHECK int once__segment_bind(struct once__engine *engine, uint64_t seq
 ONCE_MUST_CHECK int once__segment_new_slot(struct once__engine *engine, uint32_t *ret_slot);
 /* Takes in a slot that a file has. ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int once__segment_take_slot(struct once__engine *engine, uint32_t slot);
-/* Makes a file of full size for a BUSY slot, then makes its name durable; neither needs the lock.
- * once__segment_made, with the lock, is told how it went. ONCE_ERR_STOPPED: a sync failed, and a
- * later one would prove nothing of the same file (INV-8). */
-ONCE_MUST_CHECK int once__segment_make_file(struct once__engine *engine, uint32_t slot, bool fill);
+/* Makes a file of full size for a BUSY slot, makes it durable and closes it, and then makes its
+ * name durable; none of them needs the lock. once__segment_made, with the lock, is told how it
+ * went. ONCE_ERR_STOPPED: a sync failed, and a later one would prove nothing of the same file
+ * (INV-8). */
+ONCE_MUST_CHECK int once__segment_make_file(struct once__engine *engine, uint32_t slot, bool fill,
+                                            struct once__file **ret_file);
+ONCE_MUST_CHECK int once__segment_sync_file(struct once__engine *engine, uint32_t slot,
+                                            struct once__file *file);
 ONCE_MUST_CHECK int once__segment_sync_names(struct once__engine *engine);
 void once__segment_made(struct once__engine *engine, uint32_t slot, int err, bool filled);
 /* A spare to write to next, filled if there is one. False when there is none. */
@@ -403,6 +419,8 @@ ONCE_MUST_CHECK int once__space_grow(struct once__engine *engine);
 bool once__space_short(const struct once__engine *engine);
 /* How many spares what is reserved needs. */
 uint32_t once__space_spares_needed(const struct once__engine *engine);
+/* How many spares more than that are ready before anyone waits for one. */
+uint32_t once__space_spares_ahead(const struct once__engine *engine);
 
 /* ---- commit.c -------------------------------------------------------------------------------- */
 
@@ -420,10 +438,26 @@ ONCE_MUST_CHECK int once__commit_wait_out(struct once__engine *engine, uint64_t 
 bool once__commit_settled(struct once__engine *engine, uint64_t position);
 /* Lets at least one write end: there is no room. */
 ONCE_MUST_CHECK int once__commit_some(struct once__engine *engine);
-/* Something was added that nobody waits for in a blocking call. */
+/* Something was added that nobody waits for in a blocking call: is there a writer to be woken
+ * for it? Then nudge one, without the lock: else it would wake up only to wait for that. */
+bool once__commit_wants(const struct once__engine *engine);
 void once__commit_nudge(struct once__engine *engine);
+/* The caller's thread writes and tells, if nobody is writing and the disk has been quick. */
+void once__commit_here(struct once__engine *engine);
+enum { ONCE__HERE_MAX = 64 }; /* for so few; more are written beside while further ones come */
 /* Puts an op, decided and told, into the line of those that wait for their position. */
 void once__commit_submit(struct once__engine *engine, struct once_op *op);
+/* Puts an op that could not be decided at once into the line of those. */
+void once__commit_defer(struct once__engine *engine, struct once_op *op);
+/* It was taken out of that line, and decided. */
+void once__commit_undefer(struct once__engine *engine, struct once_op *op);
+/* Must it wait behind others in that line? */
+static inline bool once__commit_must_defer(const struct once__engine *engine,
+                                           const struct once_op *op)
+{
+    return engine->cold_full || engine->submitted_size > ONCE_SUBMITTED_SIZE_MAX ||
+           engine->cold_marks[op->inner.hash % ONCE__COLD_MARKS] > 0;
+}
 /* Calls back what may be told. Drops and takes the lock. */
 void once__commit_tell(struct once__engine *engine);
 void once__commit_after_write(struct once__engine *engine);          /* wakes who can go on */

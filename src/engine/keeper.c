@@ -9,18 +9,19 @@
 #include <time.h>
 
 /* Spares ready to be written to without cost; spares beyond what is reserved that are too many. */
-enum { FILLED_WANTED = 2, AHEAD_MOST = 12, AT_ONCE = 8, SLEEP_MS = 1000 };
+enum { FILLED_WANTED = 2, AHEAD_MOST = 12, AT_ONCE = 16, SLEEP_MS = 1000 };
 
-/* Makes some spares at once: they share one sync of the folder. */
+/* Makes some spares at once: what the first sync makes durable costs the others nothing. */
 static bool make_spares(struct once__engine *engine)
 {
     bool fill = engine->filled_count < FILLED_WANTED;
+    struct once__file *files[AT_ONCE];
     uint32_t slots[AT_ONCE], count = 0;
     int errs[AT_ONCE], err = ONCE_OK;
 
     if (engine->no_spare || engine->log.failed != ONCE_OK || (!fill && !once__space_short(engine)))
         return false;
-    while (count < (fill ? 1 : AT_ONCE)) {
+    while (count < AT_ONCE && count < (fill ? 1 : once__space_spares_ahead(engine))) {
         if (!once__space_allows(engine, (uint64_t)(count + 1) * engine->segment_size))
             break;
         if (once__segment_new_slot(engine, &slots[count]) != ONCE_OK)
@@ -29,7 +30,11 @@ static bool make_spares(struct once__engine *engine)
     }
     pthread_mutex_unlock(&engine->lock);
     for (uint32_t i = 0; i < count; i++)
-        errs[i] = once__segment_make_file(engine, slots[i], fill);
+        errs[i] = once__segment_make_file(engine, slots[i], fill, &files[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        if (errs[i] == ONCE_OK)
+            errs[i] = once__segment_sync_file(engine, slots[i], files[i]);
+    }
     if (count > 0)
         err = once__segment_sync_names(engine);
     pthread_mutex_lock(&engine->lock);

@@ -106,6 +106,7 @@ static int close_batch(struct once__engine *engine)
         .records = log->batch_fold,
         .life = log->life,
     };
+    struct once__write *write;
 
     ONCE_ASSERT(open_batch(log));
     ONCE_ASSERT(log->batch_offset + disk_size <= engine->segment_size);
@@ -114,7 +115,9 @@ static int close_batch(struct once__engine *engine)
     log->chain = once__batch_header_encode(&header, log->salt, image + log->batch_offset);
     memset(image + log->append_offset, 0, disk_size - size);
     log->next_number++;
-    push_write(engine, log->batch_offset, disk_size)->now_ms = header.now_ms;
+    write = push_write(engine, log->batch_offset, disk_size);
+    write->now_ms = header.now_ms;
+    write->count = header.count;
     engine->counts.batches++;
     if (disk_size > engine->counts.batch_size_max)
         engine->counts.batch_size_max = disk_size;

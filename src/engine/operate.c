@@ -288,8 +288,10 @@ static bool operate(struct once__engine *engine, struct once_op *op, enum once__
         op->inner.position = 0;
         if (engine->log.sequence != sequence)
             continue;
-        if (cold == ONCE__COLD_DEFER)
+        if (cold == ONCE__COLD_DEFER) {
+            engine->cold_full = true;
             return false;
+        }
         err = once__commit_some(engine);
         if (err != ONCE_OK) {
             once__call_refuse(op, err, NULL);

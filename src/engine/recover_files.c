@@ -218,7 +218,9 @@ static int make_first(struct once__recovery *recovery)
 
     if (err != ONCE_OK)
         goto out;
-    err = once__segment_make_file(engine, slot, true);
+    err = once__segment_make_file(engine, slot, true, &file);
+    if (err == ONCE_OK)
+        err = once__segment_sync_file(engine, slot, file);
     if (err == ONCE_ERR_STOPPED)
         err = ONCE_ERR_IO;
     engine->segments[slot]->state = ONCE__SEGMENT_NONE;

@@ -223,6 +223,15 @@ static int expect_keys(struct once__recovery *recovery, const struct once__seen 
                               keys < engine->options.keys_max ? keys : engine->options.keys_max);
 }
 
+static void tell_progress(const struct once__engine *engine, size_t done, size_t all)
+{
+    const struct once_options *options = &engine->options;
+
+    if (options->progress)
+        options->progress(options->progress_user, (uint64_t)done * engine->segment_size,
+                          (uint64_t)all * engine->segment_size);
+}
+
 int once__recovery_load(struct once__recovery *recovery)
 {
     struct once__engine *engine = recovery->engine;
@@ -258,7 +267,10 @@ int once__recovery_load(struct once__recovery *recovery)
         err = expect_keys(recovery, oldest, count);
     if (err == ONCE_OK)
         err = load_active(recovery, newest);
-    for (size_t i = count - 1; err == ONCE_OK && i-- > 0;)
+    tell_progress(engine, 1, count);
+    for (size_t i = count - 1; err == ONCE_OK && i-- > 0;) {
         err = load_sealed(recovery, &oldest[i], &oldest[i + 1], i + 2 == count);
+        tell_progress(engine, count - i, count);
+    }
     return err == ONCE_OK ? once__index_expect(engine->index, 0) : err;
 }

@@ -135,7 +135,8 @@ static int fill(struct once__file *file, uint32_t segment_size)
     return err;
 }
 
-int once__segment_make_file(struct once__engine *engine, uint32_t slot, bool filled)
+int once__segment_make_file(struct once__engine *engine, uint32_t slot, bool filled,
+                            struct once__file **ret_file)
 {
     struct once__vfs *vfs = engine->vfs;
     struct once__file *file = NULL;
@@ -150,11 +151,26 @@ int once__segment_make_file(struct once__engine *engine, uint32_t slot, bool fil
     err = once__file_allocate(file, engine->segment_size);
     if (err == ONCE_OK && filled)
         err = fill(file, engine->segment_size);
-    if (err == ONCE_OK && once__file_sync(file) != ONCE_OK)
-        err = ONCE_ERR_STOPPED;
-    once__file_close(file);
-    if (err != ONCE_OK)
+    if (err != ONCE_OK) {
+        once__file_close(file);
         (void)vfs->ops->remove(vfs, name);
+        return err;
+    }
+    *ret_file = file;
+    return ONCE_OK;
+}
+
+int once__segment_sync_file(struct once__engine *engine, uint32_t slot, struct once__file *file)
+{
+    struct once__vfs *vfs = engine->vfs;
+    char name[ONCE__NAME_SIZE];
+    int err = once__file_sync(file) == ONCE_OK ? ONCE_OK : ONCE_ERR_STOPPED;
+
+    once__file_close(file);
+    if (err != ONCE_OK) {
+        once__segment_name(slot, name);
+        (void)vfs->ops->remove(vfs, name);
+    }
     return err;
 }
 

@@ -256,12 +256,55 @@ int once__summary_scan(struct once__engine *engine, struct once__file *file, uin
 
 /* ---- To a sidecar ---------------------------------------------------------------------------- */
 
-static int by_first_word(const void *a, const void *b)
-{
-    uint64_t x = once__sidecar_order(*(const uint64_t *)a);
-    uint64_t y = once__sidecar_order(*(const uint64_t *)b);
+enum { DIGIT_BITS = 8, DIGITS = 64 / DIGIT_BITS, DIGIT_VALUES = 1 << DIGIT_BITS };
 
-    return (x > y) - (x < y);
+static unsigned digit_of(uint64_t word, unsigned digit)
+{
+    return once__sidecar_order(word) >> (digit * DIGIT_BITS) & (DIGIT_VALUES - 1);
+}
+
+/* Entries are two words; by the first of them, digit by digit, the lowest first. A sort that
+ * compares took a seventh of all the time at full load. */
+static int sort_entries(uint64_t *entries, size_t count)
+{
+    size_t starts[DIGITS][DIGIT_VALUES] = {{0}};
+    uint64_t *from = entries, *to, *spare;
+
+    if (count < 2)
+        return ONCE_OK;
+    spare = malloc(count * 2 * sizeof(*spare));
+    if (!spare)
+        return ONCE_ERR_MEMORY;
+    to = spare;
+    for (size_t i = 0; i < count; i++) {
+        for (unsigned digit = 0; digit < DIGITS; digit++)
+            starts[digit][digit_of(entries[2 * i], digit)]++;
+    }
+    for (unsigned digit = 0; digit < DIGITS; digit++) {
+        uint64_t *swap = from;
+        size_t start = 0;
+
+        if (starts[digit][digit_of(from[0], digit)] == count)
+            continue; /* they all agree in it */
+        for (unsigned value = 0; value < DIGIT_VALUES; value++) {
+            size_t with_value = starts[digit][value];
+
+            starts[digit][value] = start;
+            start += with_value;
+        }
+        for (size_t i = 0; i < count; i++) {
+            size_t at = starts[digit][digit_of(from[2 * i], digit)]++;
+
+            to[2 * at] = from[2 * i];
+            to[2 * at + 1] = from[2 * i + 1];
+        }
+        from = to;
+        to = swap;
+    }
+    if (from != entries)
+        memcpy(entries, from, count * 2 * sizeof(*entries));
+    free(spare);
+    return ONCE_OK;
 }
 
 static int write_sidecar(struct once__engine *engine, uint32_t slot,
@@ -276,10 +319,10 @@ static int write_sidecar(struct once__engine *engine, uint32_t slot,
     header->entry_count = (uint32_t)summary->entry_count;
     header->kill_count = (uint32_t)summary->kill_count;
     header->change_count = summary->changes;
-    if (summary->entry_count > 0)
-        qsort(summary->entries, summary->entry_count, 2 * sizeof(uint64_t), by_first_word);
     once_buf_init(&buf, SIZE_MAX / 2);
-    err = once__sidecar_encode(header, summary->entries, summary->kills, &buf);
+    err = sort_entries(summary->entries, summary->entry_count);
+    if (err == ONCE_OK)
+        err = once__sidecar_encode(header, summary->entries, summary->kills, &buf);
     once__sidecar_name(slot, name);
     if (err == ONCE_OK)
         err = engine->vfs->ops->open(engine->vfs, name, ONCE__OPEN_CREATE | ONCE__OPEN_WRITE,

@@ -52,11 +52,16 @@ uint32_t once__space_spares_needed(const struct once__engine *engine)
     return spares < ONCE_SEGMENTS_MAX ? (uint32_t)spares : ONCE_SEGMENTS_MAX;
 }
 
+uint32_t once__space_spares_ahead(const struct once__engine *engine)
+{
+    return AHEAD_LEAST + once__space_spares_needed(engine) / 8;
+}
+
 bool once__space_short(const struct once__engine *engine)
 {
     uint32_t needed = once__space_spares_needed(engine);
 
-    return needed > AHEAD_LEAST && engine->spare_count < needed + AHEAD_LEAST + needed / 8;
+    return needed > AHEAD_LEAST && engine->spare_count < needed + once__space_spares_ahead(engine);
 }
 
 /* Perhaps segments cannot go because objects still need their edits. */
@@ -91,6 +96,7 @@ bool once__space_allows(const struct once__engine *engine, uint64_t more)
 
 int once__space_grow(struct once__engine *engine)
 {
+    struct once__file *file;
     uint32_t slot;
     int err;
 
@@ -101,7 +107,9 @@ int once__space_grow(struct once__engine *engine)
     err = once__segment_new_slot(engine, &slot);
     if (err != ONCE_OK)
         return err == ONCE_ERR_FULL ? ONCE_ERR_SPACE : err;
-    err = once__segment_make_file(engine, slot, false);
+    err = once__segment_make_file(engine, slot, false, &file);
+    if (err == ONCE_OK)
+        err = once__segment_sync_file(engine, slot, file);
     if (err == ONCE_OK)
         err = once__segment_sync_names(engine);
     once__segment_made(engine, slot, err, false);

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/sha256.h"
 #include "core/deed.h"
+#include "core/value.h"
 
 #include <once/key.h>
 #include <once/lattice.h>
@@ -149,6 +150,17 @@ static int check_merge(struct once_op *op, struct once_defect *ret_defect)
 _Static_assert(ONCE_MERGEABLE_SIZE_MAX == 1 << 20, "the text above says so");
 _Static_assert(ONCE_OBJECT_NAME_SIZE_MAX == ONCE_KEY_SIZE_MAX, "an object's name is as a key");
 
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static struct once_value value_of(const struct once_op *op)
+{
+    return (struct once_value){.bytes = op->result,
+                               .when = op->when,
+                               .keep_ttl = op->keep_ttl,
+                               .ttl_ms = op->ttl_ms,
+                               .until_ms = op->until_ms};
+}
+
 /* ---- All calls ------------------------------------------------------------------------------- */
 
 static int check_name(const struct once_op *op, struct once_defect *ret_defect)
@@ -167,6 +179,7 @@ static int check_arguments(struct once_op *op, struct once_defect *ret_defect)
     struct once_answer answer = {.code = op->code, .result = op->result};
     struct once_step step = {
         .point = op->point, .data = op->data, .follows = op->follows, .after = op->after};
+    struct once_value value = value_of(op);
 
     switch (op->call) {
     case ONCE_CALL_BEGIN:
@@ -186,6 +199,9 @@ static int check_arguments(struct once_op *op, struct once_defect *ret_defect)
         return check_apply(op, ret_defect);
     case ONCE_CALL_MERGE:
         return check_merge(op, ret_defect);
+    case ONCE_CALL_SET:
+    case ONCE_CALL_EXPIRE:
+        return once__value_check(&value, ret_defect);
     case ONCE_CALL_FORGET:
     case ONCE_CALL_GET:
         return ONCE_OK;
@@ -289,9 +305,36 @@ static void decide(const struct once_op *op, const struct once_record *record,
     case ONCE_CALL_APPLY:
     case ONCE_CALL_MERGE:
     case ONCE_CALL_GET:
+    case ONCE_CALL_SET:
+    case ONCE_CALL_EXPIRE:
         *ret_decision = look(record, at.now_ms);
         break;
     }
+}
+
+static int keep_bytes(struct once_reply *reply, struct once_bytes owner, struct once_bytes point,
+                      struct once_bytes data, struct once_bytes result);
+
+/* A set tells what was there before, which its decision does not hold. */
+static int decide_value(struct once_op *op, const struct once_record *record, struct once_moment at,
+                        struct once_decision *ret_decision, struct once_defect *ret_defect)
+{
+    const struct once_bytes none = {NULL, 0};
+    struct once_value value = value_of(op);
+    once_ms ttl_ms;
+    int err = once__value_ttl(&value, at.now_ms, &ttl_ms, ret_defect);
+
+    if (err != ONCE_OK)
+        return err;
+    if (op->call == ONCE_CALL_EXPIRE) {
+        *ret_decision = once__decide_expire(record, ttl_ms, at.now_ms);
+        return ONCE_OK;
+    }
+    *ret_decision = once__decide_set(record, &value, ttl_ms, at);
+    op->reply.state = once__state_at(record, at.now_ms);
+    if (op->reply.state != ONCE_STATE_COMPLETED)
+        return ONCE_OK;
+    return keep_bytes(&op->reply, none, none, none, record->result);
 }
 
 int once__call_decide(struct once_op *op, const struct once_record *record, struct once_moment at,
@@ -306,6 +349,8 @@ int once__call_decide(struct once_op *op, const struct once_record *record, stru
         err = request_of(op, at.now_ms, &request, &defect);
         if (err == ONCE_OK)
             *ret_decision = once__decide_begin(record, &request, at);
+    } else if (err == ONCE_OK && (op->call == ONCE_CALL_SET || op->call == ONCE_CALL_EXPIRE)) {
+        err = decide_value(op, record, at, ret_decision, &defect);
     } else if (err == ONCE_OK) {
         decide(op, record, at, ret_decision);
     }
@@ -366,11 +411,14 @@ int once__call_tell(struct once_op *op, const struct once_decision *decision, on
     struct once_reply *reply = &op->reply;
     int err = ONCE_OK;
 
-    ONCE_ASSERT(reply->memory == NULL);
+    ONCE_ASSERT(reply->memory == NULL || op->call == ONCE_CALL_SET);
     reply->err = ONCE_OK;
+    reply->now_ms = now_ms;
     reply->word = decision->word;
     reply->retry_ms = decision->retry_ms;
-    if (op->call == ONCE_CALL_GET) {
+    if (op->call == ONCE_CALL_SET) {
+        return ONCE_OK; /* the rest was told when it was decided */
+    } else if (op->call == ONCE_CALL_GET) {
         if (decision->word == ONCE_DONE) {
             tell_record(reply, next, now_ms);
             err = keep_bytes(reply, next->owner, next->point, next->data, next->result);
@@ -401,7 +449,7 @@ once_ms once__call_holds_since(const struct once_op *op, const struct once_recor
     once_ms since = 0;
 
     if (decision->word == ONCE_NOTFOUND || decision->word == ONCE_TOO_OLD)
-        since = ended ? record->expires_ms : 0;
+        since = ended && record->expires_ms <= now_ms ? record->expires_ms : 0;
     if (decision->word == ONCE_TOO_OLD) {
         once_ms ttl_ms = op->ttl_ms != 0 ? op->ttl_ms : ONCE_RETENTION_MS_DEFAULT;
 

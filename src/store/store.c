@@ -47,9 +47,34 @@ int once_call(struct once_store *store, struct once_op *ops, size_t count)
 
 int once_submit(struct once_store *store, struct once_op *op)
 {
-    if (!store || !op || !op->told)
+    size_t taken;
+
+    return once_submit_many(store, &op, 1, &taken);
+}
+
+static int submit(struct once_store *store, struct once_op *const *ops, size_t count, bool here,
+                  size_t *ret_taken)
+{
+    if (!store || !ret_taken || (!ops && count > 0))
         return ONCE_ERR_INVALID;
-    return store->ops->submit(store, op);
+    *ret_taken = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!ops[i] || !ops[i]->told)
+            return ONCE_ERR_INVALID;
+    }
+    return count > 0 ? store->ops->submit(store, ops, count, here, ret_taken) : ONCE_OK;
+}
+
+int once_submit_many(struct once_store *store, struct once_op *const *ops, size_t count,
+                     size_t *ret_taken)
+{
+    return submit(store, ops, count, false, ret_taken);
+}
+
+int once_submit_here(struct once_store *store, struct once_op *const *ops, size_t count,
+                     size_t *ret_taken)
+{
+    return submit(store, ops, count, true, ret_taken);
 }
 
 struct once_name once_name_of(const char *ns, const char *key)

@@ -12,7 +12,9 @@
 struct once__store_ops {
     /* Decides all in order and returns when all may be told. Arguments were not checked yet. */
     void (*call)(struct once_store *store, struct once_op *ops, size_t count);
-    int (*submit)(struct once_store *store, struct once_op *op);
+    /* here: may write and tell on the caller's thread. */
+    int (*submit)(struct once_store *store, struct once_op *const *ops, size_t count, bool here,
+                  size_t *ret_taken);
     int (*list)(struct once_store *store, const struct once_filter *filter, uint64_t cursor,
                 size_t count, void (*each)(void *user, const struct once_item *item), void *user,
                 uint64_t *ret_cursor);

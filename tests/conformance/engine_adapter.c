@@ -260,6 +260,8 @@ static void block(struct once_store *store, const struct once_op *op, struct onc
         break;
     case ONCE_CALL_APPLY:
     case ONCE_CALL_MERGE:
+    case ONCE_CALL_SET:
+    case ONCE_CALL_EXPIRE:
         ONCE_ASSERT(false); /* no scenario has them */
         break;
     }

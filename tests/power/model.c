@@ -7,6 +7,8 @@
  */
 #include "power/model.h"
 
+#include "core/value.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -63,6 +65,24 @@ int model_begin(const struct model *model, int key, const struct once_op *op,
     return err;
 }
 
+static int decide_value(const struct once_record *record, const struct once_op *op,
+                        struct once_moment at, struct once_decision *ret_decision)
+{
+    struct once_value value = {.bytes = op->result,
+                               .when = op->when,
+                               .keep_ttl = op->keep_ttl,
+                               .ttl_ms = op->ttl_ms,
+                               .until_ms = op->until_ms};
+    once_ms ttl_ms;
+    int err = once__value_ttl(&value, at.now_ms, &ttl_ms, NULL);
+
+    if (err != ONCE_OK)
+        return err;
+    *ret_decision = op->call == ONCE_CALL_SET ? once__decide_set(record, &value, ttl_ms, at)
+                                              : once__decide_expire(record, ttl_ms, at.now_ms);
+    return ONCE_OK;
+}
+
 static int decide(const struct model *model, int key, const struct once_op *op, once_ms now_ms,
                   struct once_decision *ret_decision)
 {
@@ -99,6 +119,9 @@ static int decide(const struct model *model, int key, const struct once_op *op, 
     case ONCE_CALL_FORGET:
         *ret_decision = once__decide_forget(record, op->fence, now_ms);
         return ONCE_OK;
+    case ONCE_CALL_SET:
+    case ONCE_CALL_EXPIRE:
+        return decide_value(record, op, at, ret_decision);
     case ONCE_CALL_GET:
     case ONCE_CALL_APPLY: /* an extension's */
     case ONCE_CALL_MERGE:
@@ -180,6 +203,8 @@ struct promise model_decide(struct model *model, int key, const struct once_op *
     struct event event = {.kind = EVENT_DECIDED, .key = key, .call = op->call, .now_ms = now_ms};
 
     model->time_top_ms = later(model->time_top_ms, now_ms);
+    if (key != HISTORY_NO_KEY)
+        promise.before = model->now[key];
     if (op->call == ONCE_CALL_APPLY || op->call == ONCE_CALL_MERGE)
         promise.err = model->extension->decide(model->extension->self, op, &promise);
     else
@@ -240,6 +265,17 @@ static struct once_reply reply_of(enum once_call_kind call, const struct once_de
         reply.owner = record->owner;
         reply.fingerprint = record->fingerprint;
     }
+    return reply;
+}
+
+static struct once_reply reply_of_set(const struct promise *promise)
+{
+    struct once_reply reply = {.word = promise->decision.word,
+                               .retry_ms = promise->decision.retry_ms,
+                               .state = once__state_at(&promise->before, promise->now_ms)};
+
+    if (reply.state == ONCE_STATE_COMPLETED)
+        reply.result = promise->before.result;
     return reply;
 }
 
@@ -360,7 +396,9 @@ void model_told(struct model *model, const struct promise *promise, const struct
         model->floor = promise->depends;
     model->time_floor_ms = later(model->time_floor_ms, promise->holds_since_ms);
     note_told(model, promise, reply);
-    expected = reply_of(promise->call, &promise->decision, promise->now_ms);
+    expected = promise->call == ONCE_CALL_SET
+                   ? reply_of_set(promise)
+                   : reply_of(promise->call, &promise->decision, promise->now_ms);
     field = difference(&expected, reply);
     if (field) {
         model_break(model, promise->key,

@@ -40,6 +40,7 @@ struct promise {
     enum once_call_kind call;
     int err; /* nothing was decided, for this reason */
     struct once_decision decision;
+    struct once_record before; /* set tells it */
     once_ms now_ms;
     size_t depends;         /* entries of the journal */
     once_ms holds_since_ms; /* the time that must have passed; 0 is none */

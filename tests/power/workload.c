@@ -173,6 +173,17 @@ static void fill(struct workload *workload, struct chance *chance, const struct 
         if (chance_percent(chance, 50))
             op->fence = 0;
         break;
+    case ONCE_CALL_SET:
+        op->result = payload(workload, chance);
+        op->when = (enum once_when)chance_below(chance, 3);
+        op->keep_ttl = chance_percent(chance, 20);
+        op->ttl_ms = retention(chance);
+        break;
+    case ONCE_CALL_EXPIRE:
+        op->ttl_ms = retention(chance);
+        if (op->ttl_ms == 0)
+            op->until_ms = model->time_top_ms + (once_ms)chance_below(chance, 5000);
+        break;
     case ONCE_CALL_GET:
     case ONCE_CALL_APPLY: /* an extension's */
     case ONCE_CALL_MERGE:
@@ -180,13 +191,17 @@ static void fill(struct workload *workload, struct chance *chance, const struct 
     }
 }
 
-/* How likely each call is, in each state: in the order of once_call_kind. */
-static const unsigned call_weights[][8] = {
-    [ONCE_STATE_ABSENT] = {30, 1, 1, 1, 1, 1, 1, 2},
-    [ONCE_STATE_STARTED] = {6, 14, 4, 4, 4, 1, 1, 2},
-    [ONCE_STATE_COMPLETED] = {10, 3, 1, 1, 1, 1, 4, 3},
-    [ONCE_STATE_FAILED] = {14, 1, 2, 1, 1, 1, 3, 2},
-    [ONCE_STATE_DOUBT] = {8, 4, 2, 2, 2, 6, 2, 3},
+/* How likely each call is, in each state. */
+enum { CALL_COUNT = 10 };
+static const enum once_call_kind calls[CALL_COUNT] = {
+    ONCE_CALL_BEGIN,   ONCE_CALL_COMPLETE, ONCE_CALL_FAIL, ONCE_CALL_CHECKPOINT, ONCE_CALL_RENEW,
+    ONCE_CALL_RESOLVE, ONCE_CALL_FORGET,   ONCE_CALL_GET,  ONCE_CALL_SET,        ONCE_CALL_EXPIRE};
+static const unsigned call_weights[][CALL_COUNT] = {
+    [ONCE_STATE_ABSENT] = {30, 1, 1, 1, 1, 1, 1, 2, 6, 1},
+    [ONCE_STATE_STARTED] = {6, 14, 4, 4, 4, 1, 1, 2, 1, 1},
+    [ONCE_STATE_COMPLETED] = {10, 3, 1, 1, 1, 1, 4, 3, 3, 3},
+    [ONCE_STATE_FAILED] = {14, 1, 2, 1, 1, 1, 3, 2, 2, 1},
+    [ONCE_STATE_DOUBT] = {8, 4, 2, 2, 2, 6, 2, 3, 1, 1},
 };
 
 void workload_call(struct workload *workload, struct chance *chance, const struct model *model,
@@ -196,9 +211,9 @@ void workload_call(struct workload *workload, struct chance *chance, const struc
 
     *ret_op = (struct once_op){.ns = model->names[key].ns, .key = model->names[key].key};
     if (chance_percent(chance, workload->sense_percent))
-        ret_op->call = (enum once_call_kind)chance_pick(chance, call_weights[state], 8);
+        ret_op->call = calls[chance_pick(chance, call_weights[state], CALL_COUNT)];
     else
-        ret_op->call = (enum once_call_kind)chance_below(chance, 8);
+        ret_op->call = calls[chance_below(chance, CALL_COUNT)];
     fill(workload, chance, model, key, ret_op);
 }
 

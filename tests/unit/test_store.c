@@ -31,13 +31,17 @@ static void spy_call(struct once_store *store, struct once_op *ops, size_t count
     }
 }
 
-static int spy_submit(struct once_store *store, struct once_op *op)
+static int spy_submit(struct once_store *store, struct once_op *const *ops, size_t count, bool here,
+                      size_t *ret_taken)
 {
     struct spy *spy = (struct spy *)store;
 
+    (void)here;
+
     spy->submits++;
-    spy->op = *op;
-    return ONCE_ERR_CLOSED;
+    spy->op = *ops[0];
+    *ret_taken = 0;
+    return count > 0 ? ONCE_ERR_CLOSED : ONCE_OK;
 }
 
 static int spy_list(struct once_store *store, const struct once_filter *filter, uint64_t cursor,

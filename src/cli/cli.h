@@ -17,7 +17,8 @@ enum {
     CLI_INTERNAL = 71,    /* out of memory, no random bytes, an output that cannot be written */
     CLI_BUSY = 75,        /* someone is at it */
     CLI_DOUBT = 76,       /* someone began it and vanished */
-    CLI_REFUSED = 77      /* rejected, stale, too old: not allowed */
+    CLI_REFUSED = 77,     /* rejected, stale, too old: not allowed */
+    CLI_CONFIG = 78       /* the server's configuration is wrong */
 };
 
 /* One subcommand. run gets argv[0] = the subcommand's name. */
@@ -34,7 +35,9 @@ extern const struct cli_command cli_check;
 extern const struct cli_command cli_inspect;
 extern const struct cli_command cli_key;
 extern const struct cli_command cli_laws;
+extern const struct cli_command cli_namespace;
 extern const struct cli_command cli_object;
+extern const struct cli_command cli_serve;
 extern const struct cli_command cli_sim;
 
 /* "once NAME: message" and a pointer to --help on stderr; returns CLI_USAGE. With --json also one

@@ -16,10 +16,13 @@
 #include "cli/effects.h"
 #include "cli/folder.h"
 #include "cli/options.h"
+#include "cli/reach.h"
 
 static const char apply_help[] =
-    "usage: once apply [--dir DIR] [--fingerprint TEXT] [--ttl TIME] [--json] NS KEY EFFECT...\n"
-    "       once apply [--dir DIR] [--json] --no-key EFFECT...\n"
+    "usage: once apply [--dir DIR | --server ADDR] [--fingerprint TEXT] [--ttl TIME] [--json] NS "
+    "KEY\n"
+    "            EFFECT...\n"
+    "       once apply [--dir DIR | --server ADDR] [--json] --no-key EFFECT...\n"
     "\n"
     "Changes Once's own objects, all or nothing, and keeps the answer under the key NS KEY: the\n"
     "same command again changes nothing and gives the first answer (REPLAYED). An effect that is\n"
@@ -39,7 +42,7 @@ static const char apply_help[] =
     "             what must be the same in a retry (default: the effects); another one under the\n"
     "             same key is a MISMATCH\n"
     "  --ttl TIME how long the answer is kept: 500ms, 90s, 5m, 24h, 7d (default: "
-    "24h)\n" CLI_HELP_DIR "  --json     one JSON object for machines, errors too\n"
+    "24h)\n" CLI_HELP_DIR CLI_HELP_SERVER "  --json     one JSON object for machines, errors too\n"
     "  --         what follows is no option, even if it begins with a dash\n"
     "\n"
     "effects: words between blanks. 'single' and \"double\" quotes keep blanks; a word that "
@@ -54,20 +57,25 @@ static const char apply_help[] =
     "first\n"
     "time; or TOO_OLD.\n";
 
-enum option { OPTION_JSON, OPTION_DIR, OPTION_FINGERPRINT, OPTION_TTL, OPTION_NO_KEY };
+enum option {
+    OPTION_JSON,
+    OPTION_DIR,
+    OPTION_SERVER,
+    OPTION_FINGERPRINT,
+    OPTION_TTL,
+    OPTION_NO_KEY
+};
 
 static const struct cli_option apply_options[] = {
-    {"--json", NULL, OPTION_JSON},
-    {"--dir", "DIR", OPTION_DIR},
-    {"--fingerprint", "TEXT", OPTION_FINGERPRINT},
-    {"--fp", "TEXT", OPTION_FINGERPRINT},
-    {"--ttl", "TIME", OPTION_TTL},
+    {"--json", NULL, OPTION_JSON},        {"--dir", "DIR", OPTION_DIR},
+    {"--server", "ADDR", OPTION_SERVER},  {"--fingerprint", "TEXT", OPTION_FINGERPRINT},
+    {"--fp", "TEXT", OPTION_FINGERPRINT}, {"--ttl", "TIME", OPTION_TTL},
     {"--no-key", NULL, OPTION_NO_KEY},
 };
 
 struct apply_args {
     bool json, no_key;
-    const char *dir;
+    struct cli_where where;
     const char *fingerprint;
     once_ms ttl_ms;
     struct once_name name;
@@ -338,7 +346,9 @@ static int read_args(int argc, char **argv, struct apply_args *args)
         args->json = args->json || got == OPTION_JSON;
         args->no_key = args->no_key || got == OPTION_NO_KEY;
         if (got == OPTION_DIR)
-            args->dir = value;
+            args->where.dir = value;
+        else if (got == OPTION_SERVER)
+            args->where.server = value;
         else if (got == OPTION_FINGERPRINT)
             args->fingerprint = value;
         else if (got == CLI_ARG_VALUE)
@@ -354,7 +364,7 @@ static int read_args(int argc, char **argv, struct apply_args *args)
     return check_args(args);
 }
 
-static int apply(const struct apply_args *args, struct once_store *store,
+static int apply(const struct apply_args *args, struct cli_reach *reach,
                  const struct cli_effects *effects)
 {
     struct once_apply_options options = {.fingerprint = once_bytes_of(args->fingerprint),
@@ -362,7 +372,8 @@ static int apply(const struct apply_args *args, struct once_store *store,
     struct once_reply reply;
     int status;
 
-    if (once_apply(store, args->name, &options, effects->dos, effects->count, &reply) != ONCE_OK)
+    if (cli_reach_apply(reach, args->name, &options, effects->dos, effects->count, &reply) !=
+        ONCE_OK)
         status = tell_error(effects, &reply);
     else
         status = tell(args, effects, &reply);
@@ -374,8 +385,7 @@ static int apply_run(int argc, char **argv)
 {
     struct apply_args args = {.values = calloc((size_t)argc, sizeof(args.values[0]))};
     static struct cli_effects effects;
-    struct once_store *store = NULL;
-    char *folder = NULL;
+    struct cli_reach reach = {0};
     int status = args.values
                      ? read_args(argc, argv, &args)
                      : cli_error(&cli_apply, CLI_INTERNAL, "%s", once_err_text(ONCE_ERR_MEMORY));
@@ -384,15 +394,11 @@ static int apply_run(int argc, char **argv)
         status = cli_effects_read(&cli_apply, args.values + args.first_effect,
                                   args.value_count - args.first_effect, &effects);
     if (status == CLI_OK)
-        status = cli_folder(&cli_apply, args.dir, &folder);
+        status = cli_reach_open(&cli_apply, &args.where, true, &reach);
     if (status == CLI_OK)
-        status = cli_open(&cli_apply, folder, true, &store);
-    if (status == CLI_OK)
-        status = apply(&args, store, &effects);
-    if (store)
-        status = cli_close(&cli_apply, store, status);
+        status = apply(&args, &reach, &effects);
+    status = cli_reach_close(&cli_apply, &reach, status);
     cli_effects_release(&effects);
-    free(folder);
     free(args.values);
     return status;
 }

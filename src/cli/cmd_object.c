@@ -17,15 +17,20 @@
 #include "cli/options.h"
 
 static const char object_help[] =
-    "usage: once object [--dir DIR] [--json]                    names and types of all objects\n"
-    "       once object [--dir DIR] [--json] [show] NAME        one object\n"
+    "usage: once object [--dir DIR | --server ADDR] [--json]    names and types of all objects\n"
+    "       once object [show] NAME                             one object\n"
     "       once object NAME --after N --count N                events, messages or buckets\n"
     "       once object delta NAME [--since N] >FILE            what came to it since version N\n"
     "       once object merge NAME TYPE <FILE                   a state or a delta comes to it\n"
     "       once object changes [--since CURSOR] >FILE          what came to all of them\n"
     "       once object merge <FILE                             what `changes` gave comes to them\n"
-    "       once object sync DIR2                               exchanges all, until both are "
-    "equal\n"
+    "       once object sync OTHER                              exchanges all, until both are "
+    "equal:\n"
+    "                                                           a folder, or a server's address "
+    "with "
+    "a\n"
+    "                                                           scheme (tcp://, tls://) or its "
+    "socket\n"
     "\n"
     "Shows Once's own objects, which `once apply` changes. Mergeable ones (max min flag gset vv "
     "lww\n"
@@ -37,11 +42,12 @@ static const char object_help[] =
     "  once object charges --after 0 --count 10\n"
     "  once object delta visitors | once object merge visitors gset --dir /backup/once\n"
     "  once object sync /mnt/other/once\n"
+    "  once object sync tls://replica.example:7411\n"
     "\n"
     "  --after N  read behind this number; of buckets: skip so many (default: 0)\n"
     "  --count N  read at most so many, up to 1000 (default: 100)\n"
     "  --since    a version, or of `changes` a cursor; both are told with what was "
-    "given\n" CLI_HELP_DIR
+    "given\n" CLI_HELP_DIR CLI_HELP_SERVER
     "  --json     one JSON object for machines, errors too; bytes are in base64\n"
     "  --         what follows is no option, even if it begins with a dash\n"
     "\n"
@@ -52,11 +58,12 @@ static const char object_help[] =
 
 enum { COUNT_DEFAULT = 100 };
 
-enum option { OPTION_JSON, OPTION_DIR, OPTION_AFTER, OPTION_COUNT, OPTION_SINCE };
+enum option { OPTION_JSON, OPTION_DIR, OPTION_SERVER, OPTION_AFTER, OPTION_COUNT, OPTION_SINCE };
 
 static const struct cli_option object_options[] = {
-    {"--json", NULL, OPTION_JSON},  {"--dir", "DIR", OPTION_DIR},   {"--after", "N", OPTION_AFTER},
-    {"--count", "N", OPTION_COUNT}, {"--since", "N", OPTION_SINCE},
+    {"--json", NULL, OPTION_JSON},       {"--dir", "DIR", OPTION_DIR},
+    {"--server", "ADDR", OPTION_SERVER}, {"--after", "N", OPTION_AFTER},
+    {"--count", "N", OPTION_COUNT},      {"--since", "N", OPTION_SINCE},
 };
 
 /* ---- Actions --------------------------------------------------------------------------------- */
@@ -65,7 +72,7 @@ struct action {
     const char *name;
     size_t values_min, values_max;
     const char *usage;
-    int (*run)(const struct object_args *args, struct once_store *store); /* NULL: sync */
+    int (*run)(const struct object_args *args, struct cli_reach *reach); /* NULL: sync */
     bool pages;    /* takes --after and --count */
     bool since;    /* takes --since */
     bool may_make; /* a store that is not there is made */
@@ -76,7 +83,7 @@ static const struct action actions[] = {
     {"merge", 0, 2, "merge NAME TYPE <FILE", object_merge, .may_make = true},
     {"delta", 1, 1, "delta NAME [--since N] >FILE", object_delta, .since = true},
     {"changes", 0, 0, "changes [--since CURSOR] >FILE", object_changes, .since = true},
-    {"sync", 1, 1, "sync DIR2", .run = NULL},
+    {"sync", 1, 1, "sync OTHER", .run = NULL},
 };
 static const struct action show_all = {"list", 0, 0, "", object_list, .pages = true};
 
@@ -150,7 +157,9 @@ static int read_args(int argc, char **argv, struct object_args *args,
         args->json = args->json || got == OPTION_JSON;
         args->page = args->page || got == OPTION_AFTER || got == OPTION_COUNT;
         if (got == OPTION_DIR)
-            args->dir = value;
+            args->where.dir = value;
+        else if (got == OPTION_SERVER)
+            args->where.server = value;
         else if (got == OPTION_SINCE)
             args->since = value;
         else if (got == OPTION_AFTER)
@@ -188,14 +197,19 @@ int object_error(const struct object_args *args, int err, const char *what)
                      text);
 }
 
-int object_get(const struct object_args *args, struct once_store *store,
+int object_call_error(const struct object_args *args, const struct cli_reach *reach, int err)
+{
+    return object_error(args, err, cli_reach_text(reach, err));
+}
+
+int object_get(const struct object_args *args, struct cli_reach *reach,
                struct once_object *ret_object)
 {
     struct once_object object = {0};
-    int err = once_object_get(store, once_bytes_of(args->values[0]), &object);
+    int err = cli_reach_get(reach, once_bytes_of(args->values[0]), &object);
 
     if (err != ONCE_OK)
-        return object_error(args, err, NULL);
+        return object_call_error(args, reach, err);
     if (object.type == ONCE_OBJECT_NONE) {
         once_object_release(&object);
         return object_error(args, ONCE_ERR_NO_OBJECT,
@@ -210,22 +224,18 @@ static int object_run(int argc, char **argv)
 {
     struct object_args args = {0};
     const struct action *action = NULL;
-    struct once_store *store = NULL;
-    char *folder = NULL;
+    struct cli_reach reach = {0};
     int status = read_args(argc, argv, &args, &action);
 
     if (status == CLI_OK)
         status = check_name(&args, action);
-    if (status == CLI_OK)
-        status = cli_folder(&cli_object, args.dir, &folder);
     if (status == CLI_OK && !action->run)
-        status = object_sync(&args, folder);
-    else if (status == CLI_OK)
-        status = cli_open(&cli_object, folder, action->may_make, &store);
-    if (store)
-        status = cli_close(&cli_object, store, action->run(&args, store));
-    free(folder);
-    return status;
+        return object_sync(&args);
+    if (status == CLI_OK)
+        status = cli_reach_open(&cli_object, &args.where, action->may_make, &reach);
+    if (status == CLI_OK)
+        status = action->run(&args, &reach);
+    return cli_reach_close(&cli_object, &reach, status);
 }
 
 const struct cli_command cli_object = {

@@ -10,6 +10,8 @@
 
 #include <once/apply.h>
 
+#include "cli/reach.h"
+
 /* A message of changes: about how large, and how large with an object that is larger than that. */
 enum {
     OBJECT_MESSAGE_SIZE = 1 << 20,
@@ -20,28 +22,30 @@ enum {
 struct object_args {
     bool json;
     bool page; /* --after or --count was given */
-    const char *dir;
+    struct cli_where where;
     uint64_t after;
     uint64_t count;
     const char *since;
-    const char *values[2]; /* behind the action: NAME, TYPE, DIR2 */
+    const char *values[2]; /* behind the action: NAME, TYPE, OTHER */
 };
 
-/* The actions; each gets the open store of --dir, and returns an exit status. */
-int object_show(const struct object_args *args, struct once_store *store);
-int object_list(const struct object_args *args, struct once_store *store);
-int object_merge(const struct object_args *args, struct once_store *store);
-int object_delta(const struct object_args *args, struct once_store *store);
-int object_changes(const struct object_args *args, struct once_store *store);
+/* The actions; each gets the open store, or its server, and returns an exit status. */
+int object_show(const struct object_args *args, struct cli_reach *reach);
+int object_list(const struct object_args *args, struct cli_reach *reach);
+int object_merge(const struct object_args *args, struct cli_reach *reach);
+int object_delta(const struct object_args *args, struct cli_reach *reach);
+int object_changes(const struct object_args *args, struct cli_reach *reach);
 
 /* sync opens both stores itself. */
-int object_sync(const struct object_args *args, const char *folder);
+int object_sync(const struct object_args *args);
 
 /* Tells an error about the object that the arguments name; returns its exit status. */
 int object_error(const struct object_args *args, int err, const char *what);
+/* The same with what the store or its server has said. */
+int object_call_error(const struct object_args *args, const struct cli_reach *reach, int err);
 
 /* The object of this name, which must be there: the caller releases it. Otherwise tells so. */
-int object_get(const struct object_args *args, struct once_store *store,
+int object_get(const struct object_args *args, struct cli_reach *reach,
                struct once_object *ret_object);
 
 #endif

@@ -65,6 +65,10 @@ int cli_store_status(int err)
         return CLI_NOT_FOUND;
     case ONCE_ERR_DAMAGED:
         return CLI_DAMAGED;
+    case ONCE_ERR_DENIED:
+        return CLI_REFUSED;
+    case ONCE_ERR_RATE:
+        return CLI_BUSY;
     case ONCE_ERR_MEMORY:
     case ONCE_ERR_RANDOM:
         return CLI_INTERNAL;
@@ -89,32 +93,6 @@ int cli_store_error(const struct cli_command *command, int err, const struct onc
     clean(copy.text);
     return cli_error(command, cli_store_status(err), "%s",
                      copy.text[0] ? copy.text : once_err_text(err));
-}
-
-int cli_open(const struct cli_command *command, const char *folder, bool may_make,
-             struct once_store **ret_store)
-{
-    struct once_options options = {.must_exist = !may_make};
-    struct once_message message = {{0}};
-    int err = once_open(folder, &options, ret_store, &message);
-
-    if (err == ONCE_OK)
-        return CLI_OK;
-    if (err != ONCE_ERR_LOCKED)
-        return cli_store_error(command, err, &message);
-    clean(message.text);
-    return cli_error(command, CLI_UNAVAILABLE,
-                     "%s. Nothing happened: the same command again is right when it is free",
-                     message.text);
-}
-
-int cli_close(const struct cli_command *command, struct once_store *store, int status)
-{
-    int err = once_close(store);
-
-    if (err == ONCE_OK || status != CLI_OK)
-        return status;
-    return cli_error(command, cli_store_status(err), "%s", once_err_text(err));
 }
 
 /* Is there anything of a store? A folder without must not get a lock file. */

@@ -20,15 +20,6 @@ int cli_folder(const struct cli_command *command, const char *given, char **ret_
 int cli_folder_take(const struct cli_command *command, const char *folder,
                     struct once__vfs **ret_vfs);
 
-/* Opens the store in a folder; without may_make only one that is there. The caller closes it.
- * Otherwise tells what is wrong, its owner's name if it is in use, and returns an exit status that
- * is not CLI_OK. */
-int cli_open(const struct cli_command *command, const char *folder, bool may_make,
-             struct once_store **ret_store);
-
-/* Closes it; accepts NULL. Gives status, or if that is CLI_OK and closing fails, tells so. */
-int cli_close(const struct cli_command *command, struct once_store *store, int status);
-
 /* The exit status for an error of a store. */
 int cli_store_status(int err);
 

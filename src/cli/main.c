@@ -6,13 +6,16 @@
 #include "cli/echo.h"
 #include "cli/options.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct cli_command *const commands[] = {
-    &cli_key, &cli_apply, &cli_object, &cli_laws, &cli_sim, &cli_check, &cli_inspect, &cli_backup};
+    &cli_serve, &cli_key, &cli_apply, &cli_object,  &cli_namespace,
+    &cli_laws,  &cli_sim, &cli_check, &cli_inspect, &cli_backup};
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]), MESSAGE_SIZE = 4096 };
 
@@ -111,10 +114,25 @@ static int run(int argc, char **argv)
     return CLI_USAGE;
 }
 
+/* Where standard files were closed, the next ones that are opened would take their numbers, and
+ * messages would be written into a store. Writing to what stands in for them fails, as before. */
+static void fill_standard_files(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        (void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
-    int status = run(argc, argv);
+    int status;
 
+    fill_standard_files();
+    status = run(argc, argv);
     /* A full disk or a closed pipe behind stdout is an error of its own, not a success. */
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("once: cannot write the output");

@@ -16,8 +16,6 @@
 #include "cli/folder.h"
 #include "cli/options.h"
 
-enum { ID_SIZE = sizeof(((struct once_changes_cursor *)0)->store_id) };
-
 /* Bytes would look bad on a terminal, and might steer it. */
 static bool is_terminal(const struct object_args *args)
 {
@@ -37,7 +35,7 @@ static void print_bytes(const struct once_buf *out)
         fwrite(out->data, 1, out->size, stdout);
 }
 
-int object_delta(const struct object_args *args, struct once_store *store)
+int object_delta(const struct object_args *args, struct cli_reach *reach)
 {
     uint64_t since = 0, version = 0;
     struct once_object object = {0};
@@ -49,16 +47,16 @@ int object_delta(const struct object_args *args, struct once_store *store)
     if (args->since && !cli_number(args->since, 0, UINT64_MAX, &since))
         return cli_usage(&cli_object, "--since takes a version of the object, not '%s'",
                          cli_echo(args->since).text);
-    status = object_get(args, store, &object);
+    status = object_get(args, reach, &object);
     if (status != CLI_OK)
         return status;
     once_buf_init(&out, OBJECT_MESSAGE_SIZE_MAX);
-    err = once_object_delta(store, once_bytes_of(args->values[0]), since, &out, &version);
+    err = cli_reach_delta(reach, once_bytes_of(args->values[0]), since, &out, &version);
     if (err == ONCE_ERR_OBJECT_TYPE) {
         status = cli_usage(&cli_object, "'%s' is a %s, which cannot be merged, so it has no delta",
                            cli_echo(args->values[0]).text, once_object_type_name(object.type));
     } else if (err != ONCE_OK) {
-        status = object_error(args, err, NULL);
+        status = object_call_error(args, reach, err);
     } else if (args->json) {
         fputs("{\"name\":", stdout);
         cli_json_string(stdout, once_bytes_of(args->values[0]));
@@ -76,71 +74,33 @@ int object_delta(const struct object_args *args, struct once_store *store)
     return status;
 }
 
-/* A cursor as one word: the store's id in hex, then three numbers. */
-static void print_cursor(FILE *out, const struct once_changes_cursor *cursor)
-{
-    for (size_t i = 0; i < ID_SIZE; i++)
-        fprintf(out, "%02x", cursor->store_id[i]);
-    fprintf(out, ".%" PRIu64 ".%" PRIu64 ".%" PRIu64, cursor->since, cursor->until, cursor->at);
-}
-
-static bool read_cursor(const char *text, struct once_changes_cursor *ret_cursor)
-{
-    struct once_changes_cursor cursor;
-    uint64_t *numbers[] = {&cursor.since, &cursor.until, &cursor.at};
-    char digits[24];
-
-    for (size_t i = 0; i < ID_SIZE; i++, text += 2) {
-        unsigned byte;
-
-        if (strspn(text, "0123456789abcdef") < 2 || sscanf(text, "%2x", &byte) != 1)
-            return false;
-        cursor.store_id[i] = (uint8_t)byte;
-    }
-    for (size_t i = 0; i < 3; i++) {
-        size_t size = text[0] == '.' ? strspn(text + 1, "0123456789") : 0;
-
-        if (size >= sizeof(digits))
-            return false;
-        memcpy(digits, text + 1, size);
-        digits[size] = '\0';
-        if (!cli_number(digits, 0, UINT64_MAX, numbers[i]))
-            return false;
-        text += 1 + size;
-    }
-    *ret_cursor = cursor;
-    return text[0] == '\0';
-}
-
-int object_changes(const struct object_args *args, struct once_store *store)
+int object_changes(const struct object_args *args, struct cli_reach *reach)
 {
     struct once_changes_cursor cursor = {0};
+    char text[CLI_CURSOR_SIZE];
     struct once_buf out;
     bool more = false;
     int err;
 
     if (is_terminal(args))
         return CLI_USAGE;
-    if (args->since && !read_cursor(args->since, &cursor))
+    if (args->since && !cli_cursor_read(args->since, &cursor))
         return cli_usage(&cli_object, "'%s' is no cursor of `once object changes`",
                          cli_echo(args->since).text);
     once_buf_init(&out, OBJECT_MESSAGE_SIZE_MAX);
-    err = once_changes(store, &cursor, OBJECT_MESSAGE_SIZE, &out, &more);
+    err = cli_reach_changes(reach, &cursor, OBJECT_MESSAGE_SIZE, &out, &more);
     if (err == ONCE_OK && args->json) {
         fputs("{\"changes_base64\":\"", stdout);
         cli_base64(stdout, once_buf_bytes(&out));
-        fputs("\",\"cursor\":\"", stdout);
-        print_cursor(stdout, &cursor);
-        printf("\",\"more\":%s}\n", more ? "true" : "false");
+        printf("\",\"cursor\":\"%s\",\"more\":%s}\n", cli_cursor_write(&cursor, text),
+               more ? "true" : "false");
     } else if (err == ONCE_OK) {
         print_bytes(&out);
-        fprintf(stderr, "once object: %zu bytes%s --since ", out.size,
-                more ? "; there is more:" : "; what comes later:");
-        print_cursor(stderr, &cursor);
-        fputc('\n', stderr);
+        fprintf(stderr, "once object: %zu bytes%s --since %s\n", out.size,
+                more ? "; there is more:" : "; what comes later:", cli_cursor_write(&cursor, text));
     }
     once_buf_release(&out);
-    return err == ONCE_OK ? CLI_OK : object_error(args, err, NULL);
+    return err == ONCE_OK ? CLI_OK : object_call_error(args, reach, err);
 }
 
 /* ---- In -------------------------------------------------------------------------------------- */
@@ -181,7 +141,7 @@ static int find_type(const char *name, enum once_object_type *ret_type)
                      cli_echo(name).text);
 }
 
-static int merge_one(const struct object_args *args, struct once_store *store,
+static int merge_one(const struct object_args *args, struct cli_reach *reach,
                      struct once_bytes state)
 {
     enum once_object_type type = ONCE_OBJECT_NONE;
@@ -200,9 +160,9 @@ static int merge_one(const struct object_args *args, struct once_store *store,
         return cli_usage(&cli_object, "the input is a %s, not a %s", once_lattice_type_name(found),
                          args->values[1]);
     if (err == ONCE_OK)
-        err = once_object_merge(store, once_bytes_of(args->values[0]), state, &changed);
+        err = cli_reach_merge(reach, once_bytes_of(args->values[0]), type, state, &changed);
     if (err != ONCE_OK)
-        return object_error(args, err, NULL);
+        return object_call_error(args, reach, err);
     if (args->json) {
         fputs("{\"name\":", stdout);
         cli_json_string(stdout, once_bytes_of(args->values[0]));
@@ -213,11 +173,11 @@ static int merge_one(const struct object_args *args, struct once_store *store,
     return CLI_OK;
 }
 
-static int merge_all(const struct object_args *args, struct once_store *store,
+static int merge_all(const struct object_args *args, struct cli_reach *reach,
                      struct once_bytes message)
 {
     size_t count = 0;
-    int err = once_changes_merge(store, message, &count);
+    int err = cli_reach_changes_merge(reach, message, &count);
 
     if (err == ONCE_ERR_DAMAGED)
         return cli_usage(&cli_object, "the input is not what `once object changes` gives; for the "
@@ -231,7 +191,7 @@ static int merge_all(const struct object_args *args, struct once_store *store,
                          "were merged",
                          once_err_text(err));
     if (err != ONCE_OK)
-        return object_error(args, err, NULL);
+        return object_call_error(args, reach, err);
     if (args->json)
         printf("{\"changed\":%zu}\n", count);
     else
@@ -239,7 +199,7 @@ static int merge_all(const struct object_args *args, struct once_store *store,
     return CLI_OK;
 }
 
-int object_merge(const struct object_args *args, struct once_store *store)
+int object_merge(const struct object_args *args, struct cli_reach *reach)
 {
     struct once_buf input;
     int status;
@@ -247,8 +207,8 @@ int object_merge(const struct object_args *args, struct once_store *store)
     once_buf_init(&input, OBJECT_MESSAGE_SIZE_MAX);
     status = read_input(&input);
     if (status == CLI_OK)
-        status = args->values[0] ? merge_one(args, store, once_buf_bytes(&input))
-                                 : merge_all(args, store, once_buf_bytes(&input));
+        status = args->values[0] ? merge_one(args, reach, once_buf_bytes(&input))
+                                 : merge_all(args, reach, once_buf_bytes(&input));
     once_buf_release(&input);
     return status;
 }

@@ -91,12 +91,16 @@ static void show_one(const struct object_args *args, const struct once_object *o
 /* ---- What it holds --------------------------------------------------------------------------- */
 
 /* A list broke off: what was begun in JSON is ended as JSON. */
-static int end_early(const struct object_args *args, int err)
+static int end_early(const struct object_args *args, const struct cli_reach *reach, int err)
 {
+    const char *text = cli_reach_text(reach, err);
+
     if (!args->json)
-        return object_error(args, err, NULL);
-    printf("],\"error\":\"%s\",\"exit_status\":%d}\n", once_err_text(err), cli_store_status(err));
-    return cli_message(&cli_object, cli_store_status(err), "%s", once_err_text(err));
+        return object_error(args, err, text);
+    fputs("],\"error\":", stdout);
+    cli_json_string(stdout, once_bytes_of(text));
+    printf(",\"exit_status\":%d}\n", cli_store_status(err));
+    return cli_message(&cli_object, cli_store_status(err), "%s", text);
 }
 
 struct items {
@@ -145,7 +149,7 @@ static void print_json_item(void *user, const struct once_object_item *item)
     putchar('}');
 }
 
-static int show_items(const struct object_args *args, struct once_store *store,
+static int show_items(const struct object_args *args, struct cli_reach *reach,
                       enum once_object_type type)
 {
     struct items items = {.first = true, .type = type};
@@ -158,10 +162,10 @@ static int show_items(const struct object_args *args, struct once_store *store,
         cli_json_string(stdout, once_bytes_of(args->values[0]));
         printf(",\"type\":\"%s\",\"items\":[", once_object_type_name(type));
     }
-    err = once_object_read(store, once_bytes_of(args->values[0]), args->after, (size_t)args->count,
-                           args->json ? print_json_item : print_item, &items, &cursor, &more);
+    err = cli_reach_read(reach, once_bytes_of(args->values[0]), args->after, (size_t)args->count,
+                         args->json ? print_json_item : print_item, &items, &cursor, &more);
     if (err != ONCE_OK)
-        return end_early(args, err);
+        return end_early(args, reach, err);
     if (args->json)
         printf("],\"cursor\":%" PRIu64 ",\"more\":%s}\n", cursor, more ? "true" : "false");
     else if (more)
@@ -169,11 +173,11 @@ static int show_items(const struct object_args *args, struct once_store *store,
     return CLI_OK;
 }
 
-int object_show(const struct object_args *args, struct once_store *store)
+int object_show(const struct object_args *args, struct cli_reach *reach)
 {
     struct once_object object = {0};
     enum once_object_type type;
-    int status = object_get(args, store, &object);
+    int status = object_get(args, reach, &object);
 
     if (status != CLI_OK)
         return status;
@@ -181,7 +185,7 @@ int object_show(const struct object_args *args, struct once_store *store)
     if (!args->page)
         show_one(args, &object);
     else if (type == ONCE_OBJECT_LOG || type == ONCE_OBJECT_OUTBOX || type == ONCE_OBJECT_BUCKETS)
-        status = show_items(args, store, type);
+        status = show_items(args, reach, type);
     else
         status = cli_usage(&cli_object,
                            "'%s' is a %s; --after and --count read logs, outboxes and buckets",
@@ -213,7 +217,7 @@ static void print_object(void *user, struct once_bytes name, enum once_object_ty
     listing->count++;
 }
 
-int object_list(const struct object_args *args, struct once_store *store)
+int object_list(const struct object_args *args, struct cli_reach *reach)
 {
     struct listing listing = {.json = args->json};
     size_t count = args->page ? (size_t)args->count : ONCE_LIST_COUNT_MAX;
@@ -223,10 +227,10 @@ int object_list(const struct object_args *args, struct once_store *store)
     if (args->json)
         fputs("{\"objects\":[", stdout);
     do {
-        err = once_object_list(store, cursor, count, print_object, &listing, &cursor);
+        err = cli_reach_list(reach, cursor, count, print_object, &listing, &cursor);
     } while (err == ONCE_OK && cursor != 0 && !args->page);
     if (err != ONCE_OK)
-        return end_early(args, err);
+        return end_early(args, reach, err);
     if (args->json)
         printf("],\"cursor\":%" PRIu64 "}\n", cursor);
     else if (cursor != 0)

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `once object sync DIR2`: two stores tell each other what they have, until there is no news. Both
- * are held meanwhile, so nobody else changes them and the end comes.
+ * `once object sync OTHER`: two stores tell each other what they have, until there is no news. A
+ * store in a folder is held meanwhile, so nobody else changes it and the end comes; a server goes
+ * on serving, so there the rounds are counted.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "cli/cmd_object.h"
 #include "cli/echo.h"
 #include "cli/folder.h"
 
+/* What came while it went on comes with the next sync. */
+enum { SERVER_ROUNDS_MAX = 16 };
+
 struct side {
-    const char *folder;
-    struct once_store *store;
+    const char *name; /* its folder or address, as it was given */
+    struct cli_reach reach;
     struct once_changes_cursor cursor; /* what the other was given of it */
     uint64_t news;                     /* objects of it that were news for the other */
 };
@@ -35,13 +40,16 @@ static int give(struct exchange *exchange, struct side *from, struct side *to, u
     int err;
 
     do {
+        const struct cli_reach *failed = &from->reach;
         size_t count = 0;
 
         once_buf_clear(&exchange->message);
-        err = once_changes(from->store, &from->cursor, OBJECT_MESSAGE_SIZE, &exchange->message,
-                           &more);
-        if (err == ONCE_OK && exchange->message.size > 0)
-            err = once_changes_merge(to->store, once_buf_bytes(&exchange->message), &count);
+        err = cli_reach_changes(&from->reach, &from->cursor, OBJECT_MESSAGE_SIZE,
+                                &exchange->message, &more);
+        if (err == ONCE_OK && exchange->message.size > 0) {
+            failed = &to->reach;
+            err = cli_reach_changes_merge(&to->reach, once_buf_bytes(&exchange->message), &count);
+        }
         if (err == ONCE_ERR_OBJECT_TYPE) {
             exchange->conflicts++;
             err = ONCE_OK;
@@ -52,8 +60,8 @@ static int give(struct exchange *exchange, struct side *from, struct side *to, u
         }
         if (err != ONCE_OK)
             return cli_error(&cli_object, cli_store_status(err), "from '%s' to '%s': %s",
-                             cli_echo(from->folder).text, cli_echo(to->folder).text,
-                             once_err_text(err));
+                             cli_echo(from->name).text, cli_echo(to->name).text,
+                             cli_reach_text(failed, err));
         news += count;
     } while (more);
     from->news += news;
@@ -63,14 +71,15 @@ static int give(struct exchange *exchange, struct side *from, struct side *to, u
 
 static int give_all(struct exchange *exchange)
 {
+    bool served = exchange->here.reach.client || exchange->there.reach.client;
     uint64_t out, in;
-    int status;
+    int status, rounds = 0;
 
     do {
         status = give(exchange, &exchange->here, &exchange->there, &out);
         if (status == CLI_OK)
             status = give(exchange, &exchange->there, &exchange->here, &in);
-    } while (status == CLI_OK && (out > 0 || in > 0));
+    } while (status == CLI_OK && (out > 0 || in > 0) && (!served || ++rounds < SERVER_ROUNDS_MAX));
     return status;
 }
 
@@ -82,7 +91,7 @@ struct comparison {
 static bool is_same_state(struct side *side, struct once_bytes name, struct once_bytes state)
 {
     struct once_object object = {0};
-    bool same = once_object_get(side->store, name, &object) == ONCE_OK &&
+    bool same = cli_reach_get(&side->reach, name, &object) == ONCE_OK &&
                 object.state.size == state.size &&
                 (state.size == 0 || memcmp(object.state.data, state.data, state.size) == 0);
 
@@ -96,20 +105,20 @@ static void compare(void *user, struct once_bytes name, enum once_object_type ty
     const struct comparison *sides = user;
     struct once_object object = {0};
 
-    if (once_object_get(sides->there->store, name, &object) != ONCE_OK)
+    if (cli_reach_get(&sides->there->reach, name, &object) != ONCE_OK)
         return;
     if (object.type != ONCE_OBJECT_NONE && object.type != type &&
         (once_object_mergeable(object.type) || once_object_mergeable(type)))
         (void)cli_message(&cli_object, CLI_USAGE,
                           "'%s' is a %s in '%s' and a %s in '%s'; both stayed as they are",
                           cli_echo_bytes(name).text, once_object_type_name(type),
-                          cli_echo(sides->here->folder).text, once_object_type_name(object.type),
-                          cli_echo(sides->there->folder).text);
+                          cli_echo(sides->here->name).text, once_object_type_name(object.type),
+                          cli_echo(sides->there->name).text);
     else if (once_object_mergeable(type) && !is_same_state(sides->here, name, object.state))
         (void)cli_message(&cli_object, CLI_UNAVAILABLE,
                           "'%s' of '%s' would pass a bound in '%s' and did not come there",
-                          cli_echo_bytes(name).text, cli_echo(sides->here->folder).text,
-                          cli_echo(sides->there->folder).text);
+                          cli_echo_bytes(name).text, cli_echo(sides->here->name).text,
+                          cli_echo(sides->there->name).text);
     once_object_release(&object);
 }
 
@@ -120,7 +129,7 @@ static void compare_all(struct side *here, struct side *there)
     int err;
 
     do {
-        err = once_object_list(here->store, cursor, ONCE_LIST_COUNT_MAX, compare, &sides, &cursor);
+        err = cli_reach_list(&here->reach, cursor, ONCE_LIST_COUNT_MAX, compare, &sides, &cursor);
     } while (err == ONCE_OK && cursor != 0);
 }
 
@@ -155,34 +164,39 @@ static bool is_same_folder(const char *a, const char *b)
     return same;
 }
 
-int object_sync(const struct object_args *args, const char *folder)
+/* Every other name is a folder's, also one that is not there yet. */
+static bool is_server(const char *name)
 {
-    struct exchange exchange = {.here = {.folder = folder}, .there = {.folder = args->values[0]}};
+    struct stat about;
+
+    return strstr(name, "://") || (stat(name, &about) == 0 && S_ISSOCK(about.st_mode));
+}
+
+int object_sync(const struct object_args *args)
+{
     const char *other = args->values[0];
+    const struct cli_where there = is_server(other) ? (struct cli_where){.server = other}
+                                                    : (struct cli_where){.dir = other};
+    struct exchange exchange = {.there = {.name = other}};
+    struct side *here = &exchange.here;
     int status;
 
-    if (strstr(other, "://"))
-        return cli_usage(&cli_object,
-                         "'%s' is the address of a server; this version of once exchanges with "
-                         "stores in folders only",
-                         cli_echo(other).text);
     if (!other[0])
         return cli_usage(&cli_object, "the other folder's name is empty");
-    if (is_same_folder(folder, other))
-        return cli_usage(&cli_object, "'%s' and '%s' are the same folder", cli_echo(folder).text,
-                         cli_echo(other).text);
     once_buf_init(&exchange.message, OBJECT_MESSAGE_SIZE_MAX);
-    status = cli_open(&cli_object, folder, false, &exchange.here.store);
+    status = cli_reach_open(&cli_object, &args->where, false, &here->reach);
+    here->name = here->reach.name;
+    if (status == CLI_OK && is_same_folder(here->name, other))
+        status = cli_usage(&cli_object, "'%s' and '%s' are the same folder",
+                           cli_echo(here->name).text, cli_echo(other).text);
     if (status == CLI_OK)
-        status = cli_open(&cli_object, other, true, &exchange.there.store);
+        status = cli_reach_open(&cli_object, &there, true, &exchange.there.reach);
     if (status == CLI_OK)
         status = give_all(&exchange);
     if (status == CLI_OK)
         status = tell(args, &exchange);
-    if (exchange.there.store)
-        status = cli_close(&cli_object, exchange.there.store, status);
-    if (exchange.here.store)
-        status = cli_close(&cli_object, exchange.here.store, status);
+    status = cli_reach_close(&cli_object, &exchange.there.reach, status);
+    status = cli_reach_close(&cli_object, &here->reach, status);
     once_buf_release(&exchange.message);
     return status;
 }

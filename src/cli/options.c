@@ -33,9 +33,8 @@ static int read_option(struct cli_args *args, const char *arg, const char **ret_
                                            equals != NULL ? (size_t)(equals - arg) : strlen(arg));
 
     if (option == NULL) {
-        (void)cli_usage(args->command,
-                        "there is no option '%s' here; what begins with a dash goes behind --",
-                        cli_echo(arg).text);
+        (void)cli_usage(args->command, "there is no option '%s' here%s", cli_echo(arg).text,
+                        arg[1] == '-' ? "" : "; a value that begins with a dash goes behind --");
         return CLI_ARG_WRONG;
     }
     if (option->value == NULL && value != NULL) {

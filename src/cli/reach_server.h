@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The calls of reach.h, asked of a server over RESP. reach->client is there.
+ */
+#ifndef ONCE_CLI_REACH_SERVER_H
+#define ONCE_CLI_REACH_SERVER_H
+
+#include "cli/reach.h"
+
+int reach_server_apply(struct cli_reach *reach, struct once_name name,
+                       const struct once_apply_options *options, const struct once_do *dos,
+                       size_t count, struct once_reply *ret_reply);
+int reach_server_get(struct cli_reach *reach, struct once_bytes name,
+                     struct once_object *ret_object);
+int reach_server_read(struct cli_reach *reach, struct once_bytes name, uint64_t cursor,
+                      size_t count, void (*each)(void *user, const struct once_object_item *item),
+                      void *user, uint64_t *ret_cursor, bool *ret_more);
+int reach_server_list(struct cli_reach *reach, uint64_t cursor, size_t count,
+                      void (*each)(void *user, struct once_bytes name, enum once_object_type type),
+                      void *user, uint64_t *ret_cursor);
+int reach_server_merge(struct cli_reach *reach, struct once_bytes name, enum once_object_type type,
+                       struct once_bytes state, bool *ret_changed);
+int reach_server_delta(struct cli_reach *reach, struct once_bytes name, uint64_t since,
+                       struct once_buf *out, uint64_t *ret_version);
+int reach_server_changes(struct cli_reach *reach, struct once_changes_cursor *cursor,
+                         size_t size_max, struct once_buf *out, bool *ret_more);
+int reach_server_changes_merge(struct cli_reach *reach, struct once_bytes message,
+                               size_t *ret_count);
+
+/* ---- What they share (reach_call.c) ---------------------------------------------------------- */
+
+struct once__answer_item;
+
+/* Asks. ONCE_OK: an answer that is no error, good until the next call. Otherwise the server's error
+ * (ONCE_ERR_DENIED, …), or that of the connection; reach->message says more. While the server is
+ * still opening its store, waits for it. */
+int reach_call(struct cli_reach *reach, const struct once_bytes *words, size_t count,
+               const struct once__answer_item **ret_answer);
+/* The answer was not what this command gives. */
+int reach_strange(struct cli_reach *reach);
+/* For reach_apply: also an error is an answer. */
+int reach_call_any(struct cli_reach *reach, const struct once_bytes *words, size_t count,
+                   const struct once__answer_item **ret_answer);
+/* What an error answer means; reach->message becomes its text. */
+int reach_error(struct cli_reach *reach, const struct once__answer_item *answer);
+
+/* A number as a word. */
+struct reach_number {
+    char text[24];
+};
+struct reach_number reach_number(uint64_t number);
+
+/* Is the item a list of so many? A number from 0 on, also as text? Bytes (null: none)? */
+bool reach_is_list(const struct once__answer_item *item, size_t count);
+bool reach_is_number(const struct once__answer_item *item, uint64_t *ret_number);
+bool reach_is_bytes(const struct once__answer_item *item, struct once_bytes *ret_bytes);
+/* An object's type by its name. */
+bool reach_is_type(const struct once__answer_item *item, enum once_object_type *ret_type);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What service.c and service_check.c share.
+ */
+#ifndef ONCE_SERVER_SERVICE_INNER_H
+#define ONCE_SERVER_SERVICE_INNER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/room.h"
+#include "server/service.h"
+
+struct once__service {
+    struct once__metrics *metrics;
+    struct once__access *access;
+    struct once__log *log;
+    struct once__room *room;
+    struct once_store *_Atomic store;
+    pthread_t timer;
+    _Alignas(64) _Atomic size_t submitted; /* by hosts */
+    _Alignas(64) _Atomic size_t told;      /* and their done was called */
+};
+
+#endif

@@ -7,6 +7,8 @@
 PYTHON ?= /usr/bin/python3
 BUILD := build/release
 PREFIX ?= /usr/local
+# Where `make run` keeps its store.
+DIR ?= $(or $(ONCE_DIR),build/run-data)
 FUZZ_SECONDS ?= 60
 export PYTHONDONTWRITEBYTECODE = 1
 
@@ -27,9 +29,9 @@ $(BUILD)/build.ninja: | setup-build
 	@mkdir -p build
 	@meson setup $(BUILD) --buildtype=release >build/setup.log || { cat build/setup.log; exit 1; }
 
-# Until the server exists: the payment story.
+# Starts the server in a folder of its own; Ctrl-C stops it.
 run: all
-	@build/once sim payment
+	@build/once serve --dir "$(DIR)"
 
 test: setup all
 	@scripts/test.sh

@@ -37,6 +37,7 @@ class Bench:
     disk: bool = False     # takes --folder
     pivot: bool = False    # name.ROW.COLUMN lines of one number are one table
     judged: str = ""       # the key that limit= and floor= are of; the first one of the line
+    script: str = ""       # a Python script, below this folder, runs it; takes --build
 
 
 BENCHES = {
@@ -107,6 +108,32 @@ BENCHES = {
         "Ratios are `once_apply` over the other in the same round, the median of all rounds, with the lowest and "
         "the highest.",
         repeats=False, disk=True, pivot=True),
+    "bench_server": Bench(
+        "The server beside Redis and PostgreSQL",
+        "Claims of new keys a second; a column is connections and pipeline (`c50_p16`: 50 connections, each with 16 "
+        "claims under way). Every server holds 2 M keys already. In each round all servers of a column run one after "
+        "the other, in an order that changes from round to round, for 1 s each, on the same disk; server and tool "
+        "share the machine's cores. Keys have 36 characters and live for 24 hours.\n\n"
+        "- `once`: `ONCE.BEGIN ns key`; every answer waits for its record to be on the disk.\n"
+        "- `redis_always`: Redis 7, `SET key 1 NX EX 86400`, appendonly with appendfsync always, and no rewrite of the "
+        "file during a run. `redis_off`: the same without any persistence.\n"
+        "- `postgres`: `INSERT … ON CONFLICT DO NOTHING` of a key, a state and a time, prepared, each its own "
+        "transaction; its durable defaults, 512 MB of buffers, and no checkpoint during a run.\n\n"
+        "`redis-benchmark` (one thread) asks Once and Redis with the same arguments through TCP, `pgbench` asks "
+        "PostgreSQL through a Unix socket; where Once is beside PostgreSQL, redis-benchmark uses a Unix socket too. "
+        "Ratios are of the same round, the median of all rounds, with the lowest and the highest.\n\n"
+        "What limits the columns without a pipeline, by `perf`: sending and receiving one claim takes the tool about "
+        "11 us of its one core, so that it asks for at most some 90,000 a second whoever answers; Redis without "
+        "persistence takes 9 to 10 us of the other core. With one connection every durable server waits for one flush "
+        "of the disk after the other, and none can be ten times faster than another.\n\n"
+        "Latency: 50 connections and a fixed rate that does not wait for the server; a claim's time counts from when "
+        "it was due. `half_of_c50_p1` and `half_of_c50_p16`: each server at half of what it reaches itself in that "
+        "column; `same`: all at half of what the slowest one reaches in `c50_p1`. The load generator takes its "
+        "part of the same cores.\n\n"
+        "Memory: what the process has more of with 2 M keys than with 1 M (UUIDs, 24 hours, the same SET for both), in "
+        "bytes a key. `index_bytes` is what Once counts itself, `once_fixed_mb` what it takes besides, however many "
+        "keys there are.",
+        repeats=False, disk=True, pivot=True, script="server/bench_server.py"),
     "bench_objects": Bench(
         "Many objects",
         "Ten million counters with names of 16 bytes. `bytes_object` is what the store counts, "
@@ -159,7 +186,8 @@ def machine(folder):
 
 def build_peers(build):
     """A build folder that is older than the libraries of the peers does not know them: look again."""
-    missing = [name for name in BENCHES if not (build / "bench" / name).exists()]
+    programs = ["bench_load", *(name for name, bench in BENCHES.items() if not bench.script)]
+    missing = [name for name in programs if not (build / "bench" / name).exists()]
     if not missing:
         return
     for command in (["meson", "configure", "--clearcache", str(build)],
@@ -179,7 +207,7 @@ def arguments(name, options, folder):
     args = ["--report-only"] if options.quick else []
     if bench.disk:
         args += ["--folder", str(folder)]
-    if name in ("bench_store", "bench_apply") and not options.quick:
+    if name in ("bench_store", "bench_apply", "bench_server") and not options.quick:
         args += ["--rounds", str(options.rounds)]
     if name == "bench_growth" and not options.quick and os.environ.get("GROWTH") == "full":
         args += ["--full"]
@@ -189,7 +217,10 @@ def arguments(name, options, folder):
 
 
 def run_once(name, options, folder):
-    command = [str(options.build / "bench" / name), *arguments(name, options, folder)]
+    script = BENCHES[name].script
+    program = ([sys.executable, str(ROOT / "bench" / script), "--build", str(options.build)] if script
+               else [str(options.build / "bench" / name)])
+    command = [*program, *arguments(name, options, folder)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     # 1 is "a bound was missed in this round": the median over the rounds decides.
     if done.returncode not in (0, 1) or (options.quick and done.returncode != 0):

@@ -30,8 +30,10 @@ sanitized() {
 
 threads() {
     configure build/threads -Db_sanitize=thread -Db_lundef=false &&
-        ninja -C build/threads &&
-        meson test -C build/threads --no-rebuild --print-errorlogs --suite threads
+        ninja -C build/threads build.ninja &&
+        ninja -C build/threads $("$PYTHON" scripts/suite_targets.py build/threads threads) &&
+        TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp \
+            meson test -C build/threads --no-rebuild --print-errorlogs --suite threads
 }
 
 released() {
@@ -42,7 +44,7 @@ released() {
 
 step "formatting" formatting
 step "layering" "$PYTHON" scripts/check_layers.py
-step "warnings: clang" clang_warnings
+step "warnings: clang, and the fuzzers" clang_warnings
 step "as shipped: unit, conformance, power, kill" released
 step "address, undefined: the same" sanitized
 step "thread: what has threads" threads

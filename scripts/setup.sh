@@ -6,9 +6,11 @@ set -euo pipefail
 
 packages=(
     build-essential meson ninja-build pkg-config   # build
-    libcmocka-dev                                  # the unit tests are built with everything else
+    libcmocka-dev libcurl4-gnutls-dev              # the tests are built with everything else
     libssl-dev                                     # SHA-256 (libcrypto)
     libxxhash-dev                                  # checks, and the index's hash
+    libuv1-dev libjansson-dev                      # the server: loop, JSON,
+    libmicrohttpd-dev libgnutls28-dev              # HTTP and TLS
 )
 case ${1:-all} in
 build) ;;
@@ -19,7 +21,13 @@ all)
         frama-c-base why3 z3 cvc4 spin             # proof
         librocksdb-dev liblmdb-dev libsqlite3-dev  # the peers of the benchmarks
         postgresql libpq-dev
+        redis-server redis-tools python3-redis     # the server's tests and benchmarks: clients
+        python3-requests python3-jsonschema curl gnutls-bin openssl
+        nodejs golang-go golang-github-gomodule-redigo-dev
+        default-jdk-headless maven
     )
+    # Some packages of Node.js bring npm along and refuse another.
+    command -v npm >/dev/null || packages+=(npm)
     ;;
 *)
     echo "usage: setup.sh [build|all]" >&2
@@ -31,9 +39,11 @@ if ! command -v dpkg-query >/dev/null; then
     # Not Debian: say what is needed and let the build name what it does not find.
     [ -n "${ONCE_SETUP_QUIET:-}" ] || cat >&2 <<'TEXT'
 setup: this is not Debian, so nothing is installed here. Once needs:
-  to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto), xxHash >= 0.8
-  to test:   cmocka, Python 3 with pytest, clang with libFuzzer, clang-format 14
-  to bench:  RocksDB, LMDB, SQLite, PostgreSQL (server and libpq)
+  to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto), xxHash >= 0.8,
+             libuv, libmicrohttpd >= 0.9.71, GnuTLS >= 3.7, jansson
+  to test:   cmocka, libcurl, Python 3 with pytest, redis and requests, Redis 7, Node.js with npm, Go with
+             redigo, a JDK with Maven, clang with libFuzzer, clang-format 14
+  to bench:  RocksDB, LMDB, SQLite, PostgreSQL (server and libpq), Redis 7
   to prove:  Frama-C 25 with WP, why3, Z3, CVC4, Spin
 Set ONCE_SETUP_QUIET=1 to silence this.
 TEXT

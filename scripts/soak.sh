@@ -32,9 +32,16 @@ kills() {
         build/release/tests/kill/kill_test build/release/tests/kill/kill_load "${SOAK_KILLS:-5000}"
 }
 
+# The server itself, under clients that keep their own record.
+server_kills() {
+    ONCE_BIN=$PWD/build/once ONCE_KILL_ROUNDS="${SOAK_SERVER_KILLS:-200}" "${PYTHON:-/usr/bin/python3}" -m pytest -q \
+        -p no:cacheprovider tests/e2e/test_server_kill.py
+}
+
 show "power cuts, ${SOAK_CUTS:-1000000}" power_cuts
 show "power cuts of applies, ${SOAK_CUTS:-1000000}" apply_cuts
 show "kill -9, ${SOAK_KILLS:-5000} rounds" kills
+show "kill -9 of the server, ${SOAK_SERVER_KILLS:-200} rounds" server_kills
 show "mistakes are refuted" "${PYTHON:-/usr/bin/python3}" proof/mistakes.py
 show "fuzzers" scripts/fuzz.sh
 step "property tests, ${SOAK_SEEDS:-50} seeds" seeds

@@ -484,7 +484,7 @@ def test_read_with_a_cursor(shell):
     (["object", "merge", "s", "counter"], ["no mergeable type"]),
     (["object", "merge", "s", "gset"], ["byte 0"]),
     (["object", "merge"], ["once object changes"]),
-    (["object", "sync"], ["sync DIR2"]),
+    (["object", "sync"], ["sync OTHER"]),
     (["object", "sync", ""], ["empty"]),
     (["object", "sync", "http://localhost:7412"], ["address of a server"]),
     (["object", "sync", "redis://localhost"], ["address of a server"]),

@@ -54,7 +54,13 @@ def strip_blank_end(lines):
     return lines
 
 
-PAGES_WITH_EXAMPLES = [page for page in PAGES if blocks(page, "console")]
+def needs_a_server(page):
+    """Such a page is run by test_served_docs.py."""
+    return any(command.startswith("once serve --dir") for block in blocks(page, "console")
+               for command, _ in commands(block))
+
+
+PAGES_WITH_EXAMPLES = [page for page in PAGES if blocks(page, "console") and not needs_a_server(page)]
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -77,7 +83,7 @@ def test_console_examples(page, once_bin, plugins, tmp_path):
                 + f"\ngot (exit {done.returncode}):\n" + "\n".join(got))
 
 
-PAGES_WITH_PROGRAMS = [page for page in PAGES if blocks(page, "c")]
+PAGES_WITH_PROGRAMS = [page for page in PAGES if blocks(page, "c") and not needs_a_server(page)]
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_PROGRAMS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -32,7 +32,8 @@ class Options(ctypes.Structure):
     _fields_ = [("durability", ctypes.c_int), ("interval_ms", ctypes.c_int64),
                 ("disk_size_max", ctypes.c_uint64), ("keys_max", ctypes.c_uint64),
                 ("objects_size_max", ctypes.c_uint64), ("segment_size", ctypes.c_uint32),
-                ("must_exist", ctypes.c_bool)]
+                ("must_exist", ctypes.c_bool), ("progress", ctypes.c_void_p),
+                ("progress_user", ctypes.c_void_p)]
 
 
 class Do(ctypes.Structure):

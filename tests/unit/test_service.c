@@ -549,14 +549,17 @@ static void wait__write_fails__everyone_learns_of_it(void **state)
 {
     struct guest *crowd = make_crowd(5);
     struct house house;
+    struct once__call end = {.op = {.call = ONCE_CALL_FAIL}};
     struct guest unlucky;
 
     (void)state;
     house_open(&house, false);
     (void)house_start(&house, "key", 0);
+    /* An end has its room reserved: it is written, not refused for want of a file. */
+    end.op.fence = house_start(&house, "other", 0);
     begin_crowd(&house, crowd, 5, "key", ONCE_ON_DOUBT_REJECT);
     disk_cut(house.life.disk);
-    guest_begin(&house, &unlucky, "other", 0);
+    guest_submit(&house, &unlucky, end, "other");
     HOUSE_AWAIT(&house, once__service_pending(house.service) == 0);
     assert_int_not_equal(unlucky.call.op.reply.err, ONCE_OK);
     for (size_t i = 0; i < 5; i++)

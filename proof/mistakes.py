@@ -245,7 +245,8 @@ def main():
                 if problem:
                     print(f"    {problem}")
     print(f"mistakes: {refuted} of {len(mistakes)} refuted")
-    return 0 if mistakes and refuted == len(mistakes) else 1
+    # A part may be fewer; all of them are a dozen at least, whoever shortens the list.
+    return 0 if refuted == len(mistakes) and mistakes and len(MISTAKES) >= 12 else 1
 
 
 if __name__ == "__main__":

@@ -52,6 +52,7 @@
 #define ONCE_INTERVAL_MS_MAX 60000LL        /* 1 min */
 #define ONCE_SUBMITTED_MAX (1 << 20)        /* operations submitted and not answered yet */
 #define ONCE_LIST_COUNT_MAX 1000            /* operations in one page of a list */
+#define ONCE_HISTORY_BYTES_MAX 4096         /* shown of a result in an operation's past */
 #define ONCE_OPEN_FILES_MAX 128             /* segments kept open for reading */
 #define ONCE_RESULT_RESERVED 1024           /* bytes of result that fit even on a full disk */
 #define ONCE_MESSAGE_SIZE 1024              /* a message about a store, with its NUL */
@@ -135,11 +136,41 @@
 #define ONCE_LOG_FIELD_SIZE_MAX 512
 #define ONCE_LOG_RATE_MAX 20            /* lines of one event in a second */
 #define ONCE_METRICS_NAMESPACES_MAX 256 /* with counters of their own */
+#define ONCE_STATS_MS 250LL             /* one document of numbers serves all who ask so soon */
+#define ONCE_DOUBTS_MS 1000LL           /* doubts are not counted again so soon, */
+#define ONCE_DOUBTS_COUNT_MAX 10000     /* no further, */
+#define ONCE_DOUBTS_COUNT_MS 100LL      /* and no longer */
+#define ONCE_LIST_LOOK_MS 100LL         /* a page looks for its first rows so long */
+#define ONCE_SCOPES_MAX 4096            /* namespaces that a search looks in */
+#define ONCE_SCOPES_LOOK_MS 50LL        /* and for how long it looks for more of them */
 #define ONCE_CLIENT_TIMEOUT_MS 30000LL
 #define ONCE_ANSWER_BYTES_MAX (ONCE_COMMAND_SIZE_MAX + (1 << 16)) /* one string of an answer */
 #define ONCE_ANSWER_SIZE_MAX (1 << 29)                            /* a whole answer */
 #define ONCE_ANSWER_ITEMS_MAX 1000000                             /* values of one answer */
 #define ONCE_ANSWER_DEPTH_MAX 8                                   /* lists inside lists */
+
+/* Calls over HTTP (call.h). */
+#define ONCE_SEND_METHOD_SIZE_MAX 32
+#define ONCE_SEND_URL_SIZE_MAX 8192
+#define ONCE_SEND_HEADERS_MAX 100            /* of a request */
+#define ONCE_SEND_HEADERS_SIZE_MAX (1 << 16) /* of a request, and of its secrets when filled in */
+#define ONCE_SEND_BODY_KEPT_MAX (1 << 19)    /* a larger body stays in its file */
+#define ONCE_SEND_FILE_SIZE_MAX (1 << 28)    /* 256 MiB */
+#define ONCE_SEND_ANSWER_HEADERS_MAX 1000    /* of an answer */
+#define ONCE_SEND_ANSWER_HEADERS_SIZE_MAX (1 << 18)
+#define ONCE_SEND_ANSWER_SIZE_MAX (1 << 28)   /* body that the caller is given: 256 MiB */
+#define ONCE_SEND_KEPT_SIZE_DEFAULT (1 << 20) /* of it the store keeps, for replays */
+#define ONCE_SEND_KEPT_SIZE_MAX (15 << 20)
+#define ONCE_SEND_ATTEMPTS_DEFAULT 10
+#define ONCE_SEND_ATTEMPTS_MAX 1000
+#define ONCE_SEND_BACKOFF_MS_DEFAULT 200LL /* the first; doubled each time, up to */
+#define ONCE_SEND_BACKOFF_MS_MAX_DEFAULT 10000LL
+#define ONCE_SEND_RETRY_AFTER_MS_DEFAULT 60000LL /* a longer Retry-After counts as this */
+#define ONCE_SEND_DEADLINE_MS_DEFAULT 120000LL   /* all attempts together */
+#define ONCE_SEND_TIMEOUT_MS_DEFAULT 30000LL     /* one attempt */
+#define ONCE_SEND_CONNECT_MS_DEFAULT 10000LL     /* its connection */
+#define ONCE_SEND_TIME_MS_MAX 604800000LL        /* each of these: 7 d */
+#define ONCE_SEND_FINAL_MAX 32                   /* further statuses that are final */
 
 /* JSON bodies made canonical for a fingerprint. Bodies come from anyone, and the dearest numbers
  * (subnormal ones) cost half a second of CPU for each MiB; fingerprint larger bodies raw. */

@@ -341,6 +341,54 @@ ONCE_API ONCE_MUST_CHECK int once_list(struct once_store *store, const struct on
                                        void (*each)(void *user, const struct once_item *item),
                                        void *user, uint64_t *ret_cursor);
 
+/* What happened to an operation, in the words of the calls. */
+enum once_event {
+    ONCE_EVENT_BEGAN = 1,     /* an attempt: EXECUTE was given */
+    ONCE_EVENT_TAKEN_OVER,    /* an attempt that follows a doubt: on_doubt was RETRY */
+    ONCE_EVENT_RENEWED,       /* a longer lease */
+    ONCE_EVENT_CHECKPOINT,    /* a recovery point */
+    ONCE_EVENT_DOUBT,         /* the lease was over, or its owner gave it up */
+    ONCE_EVENT_COMPLETED,     /* with an answer */
+    ONCE_EVENT_FAILED,        /* known not to have happened */
+    ONCE_EVENT_RESOLVED_DONE, /* someone said how a doubt ended */
+    ONCE_EVENT_RESOLVED_NOT_DONE,
+    ONCE_EVENT_FORGOTTEN,
+    ONCE_EVENT_APPLIED,  /* begun, done and completed in one: an apply, a value that was set */
+    ONCE_EVENT_RETAINED, /* a value's time was changed */
+    ONCE_EVENT_KEPT      /* what it was before is not in the log any more */
+};
+ONCE_API const char *once_event_name(enum once_event event); /* "BEGAN", … */
+
+/* One step of an operation's life, and what its record was from then on. Bytes are the caller's
+ * only inside of each. */
+struct once_past {
+    enum once_event event;
+    once_ms at_ms; /* store time of the durable write that it came with */
+    enum once_state state;
+    uint64_t fence;
+    uint32_t attempt;
+    int32_t code;
+    once_ms created_ms;
+    once_ms lease_end_ms;
+    once_ms expires_ms;
+    struct once_bytes owner;
+    struct once_bytes point;
+    struct once_bytes data;
+    struct once_bytes result;
+};
+
+/* Calls each for the last steps of an operation, the newest first, up to count (1 to
+ * ONCE_LIST_COUNT_MAX), and says whether there are older ones. Steps whose segment was given back
+ * since are not there: then the oldest is KEPT. Nothing before a FORGOTTEN is shown. That a lease
+ * ended is no step until someone noticed. *ret_found is false, and each not called, when there is
+ * no such operation or it has expired. Only durable facts are shown. each may call the store, but
+ * not close it. A look may wait and read from disk: do not ask for one in told. The errors of
+ * once_list; ONCE_ERR_UNSUPPORTED: this store keeps no history. */
+ONCE_API ONCE_MUST_CHECK int once_history(struct once_store *store, struct once_name name,
+                                          size_t count,
+                                          void (*each)(void *user, const struct once_past *past),
+                                          void *user, bool *ret_found, bool *ret_more);
+
 /* How often something was of what size: bucket i counts those up to 2^i, the last one all others.
  */
 struct once_spread {

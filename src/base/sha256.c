@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * SHA-256 through libcrypto's EVP interface. The algorithm is looked up once in the life of the
- * process: the lookup costs more than hashing a key. It is never given back, because libcrypto may
- * already be gone when our own destructors would run.
+ * process: the lookup costs more than hashing a key. It is not given back at its end, because
+ * libcrypto may already be gone when our own destructors would run.
  */
 #include "base/sha256.h"
 
@@ -12,11 +12,12 @@
 
 #include <openssl/evp.h>
 
+static _Atomic(EVP_MD *) cached;
+
 /* Threads that race for the first lookup may both do it; one result stays. A lookup that fails is
  * tried again by the next caller, which a pthread_once could not do. */
 static EVP_MD *algorithm(void)
 {
-    static _Atomic(EVP_MD *) cached;
     EVP_MD *found = atomic_load_explicit(&cached, memory_order_acquire);
     EVP_MD *mine;
 
@@ -29,6 +30,11 @@ static EVP_MD *algorithm(void)
         return mine;
     EVP_MD_free(mine);
     return found;
+}
+
+void once__sha256_forget(void)
+{
+    EVP_MD_free(atomic_exchange(&cached, NULL));
 }
 
 int once__sha256_init(struct once__sha256 *ret_hash)

@@ -41,4 +41,8 @@ void once__sha256_release(struct once__sha256 *hash);
 ONCE_MUST_CHECK int once__sha256_of(struct once_bytes bytes,
                                     struct once__sha256_digest *ret_digest);
 
+/* Frees what is kept for the life of the process. For a host that unloads this code before it ends,
+ * when no hash is under way; the next one looks up again. */
+void once__sha256_forget(void);
+
 #endif

@@ -351,6 +351,13 @@ static int run(struct once__check *check, struct once_message *ret_message)
 int once__check_new(struct once__vfs *vfs, struct once__check **ret_check,
                     struct once_message *ret_message)
 {
+    return once__check_new_watched(vfs, NULL, NULL, ret_check, ret_message);
+}
+
+int once__check_new_watched(struct once__vfs *vfs,
+                            void (*progress)(void *user, uint64_t done, uint64_t all), void *user,
+                            struct once__check **ret_check, struct once_message *ret_message)
+{
     struct once__check *check = calloc(1, sizeof(*check));
     int err;
 
@@ -358,6 +365,8 @@ int once__check_new(struct once__vfs *vfs, struct once__check **ret_check,
     if (!check)
         return once__message(ONCE_ERR_MEMORY, ret_message, "out of memory");
     check->vfs = vfs;
+    check->progress = progress;
+    check->user = user;
     err = run(check, ret_message);
     if (err != ONCE_OK) {
         once__check_free(check);

@@ -116,6 +116,11 @@ struct once__check;
  * ONCE_ERR_MEMORY. vfs is borrowed until the check is freed. */
 ONCE_MUST_CHECK int once__check_new(struct once__vfs *vfs, struct once__check **ret_check,
                                     struct once_message *ret_message);
+/* The same; progress (may be NULL) is told bytes of the log read, and about how many there are. */
+ONCE_MUST_CHECK int
+once__check_new_watched(struct once__vfs *vfs,
+                        void (*progress)(void *user, uint64_t done, uint64_t all), void *user,
+                        struct once__check **ret_check, struct once_message *ret_message);
 void once__check_free(struct once__check *check); /* accepts NULL */
 
 const struct once__check_summary *once__check_summary(const struct once__check *check);

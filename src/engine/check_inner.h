@@ -122,6 +122,8 @@ struct once__check {
     struct once__kills killed; /* by records of the segment at hand */
     struct once__givens givens;
     struct once__check_summary summary;
+    void (*progress)(void *user, uint64_t done, uint64_t all); /* NULL: nobody */
+    void *user;
 };
 
 /* Room for one more item of an array that grows. ONCE_ERR_MEMORY. */

@@ -468,6 +468,16 @@ static int tell_all(struct once__check *check)
     return err;
 }
 
+/* Segments from the newest down to stop are read. */
+static void tell_progress(const struct once__check *check, uint64_t stop)
+{
+    uint64_t all = check->summary.newest >= stop ? check->summary.newest - stop + 1 : 0;
+
+    if (check->progress)
+        check->progress(check->user, check->log_count * check->file.segment_size,
+                        all * check->file.segment_size);
+}
+
 int once__check_log(struct once__check *check)
 {
     struct once__check_segment *segment = NULL;
@@ -492,6 +502,8 @@ int once__check_log(struct once__check *check)
         err = once__check_take(check, sequence, &segment);
         if (err == ONCE_OK)
             err = process(check, segment);
+        if (err == ONCE_OK)
+            tell_progress(check, stop);
     }
     if (err == ONCE_OK)
         err = once__check_objects(check);

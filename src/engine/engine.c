@@ -384,6 +384,7 @@ static const struct once__store_ops engine_ops = {
     .call = engine_call,
     .submit = engine_submit,
     .list = once__engine_list,
+    .history = once__engine_history,
     .object_get = once__engine_object_get,
     .object_read = once__engine_object_read,
     .object_list = once__engine_object_list,

@@ -251,6 +251,8 @@ struct once__engine {
     bool chore;
     pthread_t keeper;
     bool keeper_started;
+    bool rested; /* the keeper has slept once: this store was not opened for a moment only, and
+                  * spares filled ahead are worth their writing */
     once_ms flushed_boot_ms; /* INTERVAL: when */
 
     struct once__retiring retiring;
@@ -532,6 +534,17 @@ ONCE_MUST_CHECK int once__recover(struct once__engine *engine, struct once_messa
 int once__engine_list(struct once_store *store, const struct once_filter *filter, uint64_t cursor,
                       size_t count, void (*each)(void *user, const struct once_item *item),
                       void *user, uint64_t *ret_cursor);
+/* list.c: a durable copy of the record at a place, which the caller frees. *ret_memory is NULL when
+ * the place was recycled while it was read. Drops and takes the lock. */
+ONCE_MUST_CHECK int once__fetch_record(struct once__engine *engine, uint64_t place,
+                                       struct once__log_record *ret_rec, void **ret_memory);
+/* list.c: store time as it is durable, moved up to the present if that makes a difference to the
+ * record. Drops and takes the lock. */
+ONCE_MUST_CHECK int once__settle_time(struct once__engine *engine, const struct once_record *record,
+                                      once_ms *ret_now_ms);
+int once__engine_history(struct once_store *store, struct once_name name, size_t count,
+                         void (*each)(void *user, const struct once_past *past), void *user,
+                         bool *ret_found, bool *ret_more);
 /* Formats the message and returns err. */
 int once__message(int err, struct once_message *ret_message, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -14,7 +14,7 @@ enum { FILLED_WANTED = 2, AHEAD_MOST = 12, AT_ONCE = 16, SLEEP_MS = 1000 };
 /* Makes some spares at once: what the first sync makes durable costs the others nothing. */
 static bool make_spares(struct once__engine *engine)
 {
-    bool fill = engine->filled_count < FILLED_WANTED;
+    bool fill = engine->filled_count < FILLED_WANTED && (engine->rested || engine->manual);
     struct once__file *files[AT_ONCE];
     uint32_t slots[AT_ONCE], count = 0;
     int errs[AT_ONCE], err = ONCE_OK;
@@ -160,6 +160,7 @@ static void rest(struct once__engine *engine)
         if (pthread_cond_timedwait(&engine->chores, &engine->lock, &until) != 0)
             break;
     }
+    engine->rested = true;
     engine->no_spare = false;
     engine->objects.unlucky = false;
 }

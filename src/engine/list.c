@@ -62,10 +62,8 @@ static bool find_again(const struct once__engine *engine, struct page *page, siz
     return false;
 }
 
-/* A copy of the record at a place that is current. *ret_memory is NULL when the place was recycled
- * while it was read. */
-static int fetch(struct once__engine *engine, uint64_t place, struct once__log_record *ret_rec,
-                 void **ret_memory)
+int once__fetch_record(struct once__engine *engine, uint64_t place,
+                       struct once__log_record *ret_rec, void **ret_memory)
 {
     uint32_t slot = once__place_slot(place), size;
     struct once__segment *segment = engine->segments[slot];
@@ -122,9 +120,8 @@ static struct once_item item_of(const struct once__log_record *rec, enum once_st
     };
 }
 
-/* Store time as it is durable, moved up to the present if that makes a difference to the record. */
-static int settle_time(struct once__engine *engine, const struct once_record *record,
-                       once_ms *ret_now_ms)
+int once__settle_time(struct once__engine *engine, const struct once_record *record,
+                      once_ms *ret_now_ms)
 {
     once_ms now_ms = once__engine_now(engine);
     uint64_t mark;
@@ -157,10 +154,10 @@ static int show(struct once__engine *engine, const struct once_filter *filter, s
     int err = ONCE_OK;
 
     while (err == ONCE_OK && !memory && find_again(engine, page, at))
-        err = fetch(engine, page->items[at].place, &rec, &memory);
+        err = once__fetch_record(engine, page->items[at].place, &rec, &memory);
 
     if (err == ONCE_OK && memory)
-        err = settle_time(engine, &rec.record, &now_ms);
+        err = once__settle_time(engine, &rec.record, &now_ms);
     if (err == ONCE_OK && memory) {
         enum once_state state = once__state_at(&rec.record, now_ms);
 

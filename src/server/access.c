@@ -20,6 +20,7 @@
 #include <time.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/random.h"
 #include "server/password.h"
 
@@ -415,8 +416,9 @@ bool once__access_namespace(const struct once__config *config,
     if (!user || user->every_namespace)
         return user != NULL;
     for (size_t i = 0; i < user->namespace_count; i++) {
-        if (strlen(user->namespaces[i]) == ns.size &&
-            memcmp(user->namespaces[i], ns.data, ns.size) == 0)
+        struct once_bytes name = once_bytes_of(user->namespaces[i]);
+
+        if (once__bytes_equal(name, ns) || once__bytes_equal(name, once__namespace_base(ns)))
             return true;
     }
     return false;

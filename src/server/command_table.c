@@ -426,6 +426,16 @@ const struct once__command once__commands[] = {
      .summary = "The commands of Once, or everything about one command.",
      .answers = "an array of lines",
      RUN(once_help)},
+    {.name = "ONCE.HISTORY",
+     .arity = -3,
+     .flags = READ,
+     .group = OPERATIONS,
+     .usage = "ns key [COUNT n]",
+     .summary = "What happened to an operation, the newest first, as far as the log has it.",
+     .answers = "null, or more [map ...]: event at_ms state fence attempt code owner point data "
+                "data_size result result_size created_ms lease_end_ms expires_ms; data and result "
+                "up to 4096 bytes; more is 1 when there are older ones",
+     RUN_TWO(history, history)},
     {.name = "ONCE.ITEMS",
      .arity = -2,
      .flags = READ,
@@ -440,7 +450,8 @@ const struct once__command once__commands[] = {
      .flags = READ,
      .group = OPERATIONS,
      .usage = "ns [STATE started|completed|failed|doubt] [CURSOR cursor] [COUNT n]",
-     .summary = "Operations of a namespace; an empty ns is every namespace.",
+     .summary = "Operations of a namespace; an empty ns is every namespace that the "
+                "caller may use.",
      .answers = "cursor [map ...]: ns key state fence attempt code owner point created_ms "
                 "lease_end_ms expires_ms; cursor 0 is the end",
      RUN_TWO(list, list)},
@@ -500,6 +511,15 @@ const struct once__command once__commands[] = {
                 "answer\n-STALE: the fence is not the current one\n-NOTFOUND: there is no such "
                 "operation",
      RUN_TWO(resolve, owner)},
+    {.name = "ONCE.STATS",
+     .arity = 1,
+     .flags = READ | NO_STORE,
+     .group = SERVER,
+     .usage = "",
+     .summary = "The server's numbers as JSON: the document of GET /v1/stats. Of namespaces those "
+                "that the caller may use.",
+     .answers = "a bulk string",
+     RUN_TWO(stats, stats)},
 
     {.name = "PEXPIRE",
      .arity = -3,

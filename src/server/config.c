@@ -112,8 +112,11 @@ const struct once__policy *once__config_policy(const struct once__config *config
                                                struct once_bytes ns)
 {
     const struct once__policy *policy = declared(config, ns);
+    struct once_bytes base = once__namespace_base(ns);
     const uint8_t *at = ns.size > 0 ? memrchr(ns.data, '@', ns.size) : NULL;
 
+    if (!policy && base.size < ns.size)
+        policy = declared(config, base);
     if (!policy && at) {
         policy = declared(config, (struct once_bytes){ns.data, (size_t)(at - ns.data)});
         if (policy && !policy->by_user)

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <once/limits.h>
 #include <once/store.h>
@@ -43,6 +44,15 @@ struct once__policy {
     size_t result_size_max;
     bool by_user; /* every user has keys of their own (K2): they are kept as "namespace@user" */
 };
+
+/* A namespace may have scopes, "namespace~scope" (K2): the callers that a gateway tells apart. What
+ * is declared, allowed and counted is the namespace before the mark. */
+static inline struct once_bytes once__namespace_base(struct once_bytes ns)
+{
+    const uint8_t *mark = ns.size > 0 ? memchr(ns.data, '~', ns.size) : NULL;
+
+    return mark && mark > ns.data ? (struct once_bytes){ns.data, (size_t)(mark - ns.data)} : ns;
+}
 
 /* ---- Users ----------------------------------------------------------------------------------- */
 

@@ -14,52 +14,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
+
 static const char blanks[] = " \t\r";
 
 /* ---- The nearest name ------------------------------------------------------------------------ */
 
-enum { NAME_MAX_COMPARED = 24 };
-
-/* How many letters must be changed, added or taken away (or more than anyone would mistype). */
-static unsigned distance(const char *a, const char *b)
-{
-    unsigned row[NAME_MAX_COMPARED + 1];
-    size_t a_size = strlen(a), b_size = strlen(b);
-
-    if (a_size > NAME_MAX_COMPARED || b_size > NAME_MAX_COMPARED)
-        return NAME_MAX_COMPARED;
-    for (unsigned j = 0; j <= b_size; j++)
-        row[j] = j;
-    for (unsigned i = 1; i <= a_size; i++) {
-        unsigned corner = row[0];
-
-        row[0] = i;
-        for (unsigned j = 1; j <= b_size; j++) {
-            unsigned change = corner + (a[i - 1] == b[j - 1] ? 0U : 1U);
-            unsigned other = 1 + (row[j] < row[j - 1] ? row[j] : row[j - 1]);
-
-            corner = row[j];
-            row[j] = change < other ? change : other;
-        }
-    }
-    return row[b_size];
-}
+enum { NAME_SHOWN = 64 };
 
 static const char *nearest(const char *section, const char *name)
 {
-    const char *best = NULL;
-    unsigned best_distance = 4;
+    struct once__nearest nearest = {.typed = name, .size = strlen(name)};
 
     for (size_t i = 0; i < once__setting_count; i++) {
-        unsigned d = distance(name, once__settings[i].name);
-
-        if (strcmp(once__settings[i].section, section) == 0 && d < best_distance &&
-            d < strlen(name)) {
-            best = once__settings[i].name;
-            best_distance = d;
-        }
+        if (strcmp(once__settings[i].section, section) == 0)
+            once__nearest_try(&nearest, once__settings[i].name);
     }
-    return best;
+    return nearest.best;
 }
 
 static int tell_unknown(struct once__reading *reading, const char *section, const char *name)
@@ -386,6 +357,69 @@ static const char *variable_name(struct once__reading *reading, const char *sett
     return name;
 }
 
+/* Variables of ours that are no settings: those of clients, and those that `once run` sets. */
+static const char *const other_variables[] = {"ONCE_CONFIG", "ONCE_USER",         "ONCE_PASSWORD",
+                                              "ONCE_TLS_CA", "ONCE_KEY",          "ONCE_NAMESPACE",
+                                              "ONCE_NGINX",  "ONCE_NGINX_MODULE", "ONCE_FENCE",
+                                              "ONCE_POINT",  "ONCE_ATTEMPT",      "ONCE_DOUBT"};
+
+/* Is ONCE_LOG_LEVEL the variable of log_level? */
+static bool is_variable_of(const char *setting, const char *name, size_t size)
+{
+    if (size != 5 + strlen(setting))
+        return false;
+    for (size_t i = 5; i < size; i++) {
+        if (name[i] != (char)toupper((unsigned char)setting[i - 5]))
+            return false;
+    }
+    return true;
+}
+
+static bool is_known(const char *name, size_t size)
+{
+    for (size_t i = 0; i < sizeof(other_variables) / sizeof(other_variables[0]); i++) {
+        if (strlen(other_variables[i]) == size && memcmp(other_variables[i], name, size) == 0)
+            return true;
+    }
+    for (size_t i = 0; i < once__setting_count; i++) {
+        if (once__settings[i].section[0] == '\0' &&
+            is_variable_of(once__settings[i].name, name, size))
+            return true;
+    }
+    return false;
+}
+
+static int warn_variable(struct once__config *config, const char *name, size_t size)
+{
+    int shown = (int)(size < NAME_SHOWN ? size : NAME_SHOWN);
+    char setting[NAME_SHOWN] = "";
+    const char *near;
+
+    for (size_t i = 5; i < (size_t)shown && i < size; i++)
+        setting[i - 5] = (char)tolower((unsigned char)name[i]);
+    near = nearest("", setting);
+    if (near)
+        return once__config_warn(config, "the variable %.*s is no setting; did you mean '%s'?",
+                                 shown, name, near);
+    return once__config_warn(config,
+                             "the variable %.*s is no setting; once serve --help-settings has "
+                             "their names",
+                             shown, name);
+}
+
+/* A setting with a slip in its name would be no setting, and nobody would know. */
+static int warn_unknown(struct once__reading *reading, char *const *environment)
+{
+    for (; *environment; environment++) {
+        size_t size = strcspn(*environment, "=");
+
+        if (strncmp(*environment, "ONCE_", 5) != 0 || is_known(*environment, size))
+            continue;
+        return warn_variable(reading->config, *environment, size);
+    }
+    return ONCE_OK;
+}
+
 int once__config_variables(struct once__reading *reading, char *const *environment)
 {
     for (size_t i = 0; i < once__setting_count; i++) {
@@ -408,7 +442,7 @@ int once__config_variables(struct once__reading *reading, char *const *environme
         if (err != ONCE_OK)
             return err;
     }
-    return ONCE_OK;
+    return warn_unknown(reading, environment);
 }
 
 int once__config_flags(struct once__reading *reading, const struct once__setting *flags,

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "server/scopes.h"
 
 enum { BACKLOG = 1024, CONNECTION_MEMORY = 1 << 15, OPTIONS_MAX = 16 };
 
@@ -35,7 +36,10 @@ int once__http_new(const struct once__http_setup *setup, struct once__config *co
         return ONCE_ERR_MEMORY;
     http->setup = *setup;
     err = once__http_watch_new(setup->service, &http->watch);
+    if (err == ONCE_OK)
+        err = once__scopes_new(&http->scopes);
     if (err != ONCE_OK) {
+        once__http_watch_free(http->watch);
         free(http);
         return err;
     }
@@ -296,6 +300,7 @@ void once__http_free(struct once__http *http)
     }
     ONCE_ASSERT(atomic_load(&http->pending) == 0);
     once__http_watch_free(http->watch);
+    once__scopes_free(http->scopes);
     once__config_unref(http->config);
     pthread_mutex_destroy(&http->lock);
     pthread_cond_destroy(&http->rested);

@@ -259,6 +259,8 @@ static void refuse_login(struct once__http_request *request, const char *detail)
 {
     once__http_problem(request, ONCE__PROBLEM_UNAUTHENTICATED, detail);
     request->answer.authenticate = true;
+    /* A browser that is told of Basic asks by itself, over the page's own form. */
+    request->answer.own_form = once__http_header(request, "Once-Page") != NULL;
 }
 
 /* "dXNlcjpwYXNz" into name and secret. */

@@ -78,19 +78,28 @@ static void add_headers(const struct once__http_request *request, struct MHD_Res
     if (answer->type)
         add_header(response, "Content-Type", answer->type);
     add_header(response, "X-Content-Type-Options", "nosniff");
-    add_header(response, "Cache-Control", "no-store");
+    /* The page's files may be kept, but are asked for again: a new server has a new page. */
+    add_header(response, "Cache-Control", answer->privacy ? "no-cache" : "no-store");
     if (answer->etag[0] != '\0')
         add_header(response, "ETag", answer->etag);
     if (answer->allow)
         add_header(response, "Allow", answer->allow);
-    if (answer->privacy)
+    if (answer->privacy) {
         add_header(response, "Content-Security-Policy", answer->privacy);
+        add_header(response, "Referrer-Policy", "no-referrer");
+        add_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+        add_header(response, "Cross-Origin-Embedder-Policy", "require-corp");
+        add_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+        add_header(response, "Permissions-Policy",
+                   "camera=(), geolocation=(), microphone=(), payment=(), usb=()");
+    }
     if (answer->retry_ms > 0) {
         (void)snprintf(text, sizeof text, "%lld", (long long)((answer->retry_ms + 999) / 1000));
         add_header(response, "Retry-After", text);
     }
     if (answer->authenticate) {
-        add_header(response, "WWW-Authenticate", "Basic realm=\"once\", charset=\"UTF-8\"");
+        if (!answer->own_form)
+            add_header(response, "WWW-Authenticate", "Basic realm=\"once\", charset=\"UTF-8\"");
         add_header(response, "WWW-Authenticate", "Bearer realm=\"once\"");
     }
     if (answer->close || atomic_load(&request->http->draining))

@@ -21,6 +21,7 @@
 #include "server/http_json.h"
 
 struct once__http_watch;
+struct once__scopes;
 
 /* Of one listener. */
 struct once__http_port {
@@ -34,6 +35,7 @@ struct once__http {
     struct once__http_port ports[ONCE_LISTENERS_MAX];
     size_t port_count;
     struct once__http_watch *watch;
+    struct once__scopes *scopes;
     _Atomic size_t pending;     /* requests */
     _Atomic size_t connections; /* open now */
     _Atomic size_t held;        /* bytes of bodies, replies and answers */
@@ -56,8 +58,9 @@ struct once__http_answer {
     const char *allow;   /* 405 */
     once_ms retry_ms;    /* > 0: Retry-After */
     bool authenticate;   /* WWW-Authenticate */
+    bool own_form;       /* not Basic: the dashboard asks for the password itself */
     bool close;          /* the connection, after it */
-    const char *privacy; /* Content-Security-Policy of a page; NULL: none */
+    const char *privacy; /* Content-Security-Policy of the page and its files; NULL: none */
 };
 
 /* ---- Routes ---------------------------------------------------------------------------------- */
@@ -211,6 +214,7 @@ enum once__http_problem {
     ONCE__PROBLEM_NO_NAMESPACE,
     ONCE__PROBLEM_NOT_FOUND,
     ONCE__PROBLEM_NO_OBJECT,
+    ONCE__PROBLEM_NO_FILE,
     ONCE__PROBLEM_METHOD,
     ONCE__PROBLEM_BUSY,
     ONCE__PROBLEM_DOUBT,
@@ -261,6 +265,11 @@ enum once__http_next once__http_call(struct once__http_request *request);
 /* {"verdict":"…" opens an answer with 200. */
 struct once__view once__http_verdict(struct once__http_request *request, const char *verdict);
 
+/* One operation of a list, as an object; ns: what the caller calls its namespace, NULL: it is that
+ * of the whole list. */
+void once__http_put_item(struct once__view *view, const struct once_item *item,
+                         const struct once_bytes *ns);
+
 /* Handlers, for the table. */
 enum once__http_next once__http_begin(struct once__http_request *request);
 enum once__http_next once__http_complete(struct once__http_request *request);
@@ -273,6 +282,11 @@ enum once__http_next once__http_forget(struct once__http_request *request);
 enum once__http_next once__http_apply(struct once__http_request *request);
 enum once__http_next once__http_list(struct once__http_request *request);
 void once__http_list_look(struct once__http_request *request);
+enum once__http_next once__http_list_all(struct once__http_request *request);
+void once__http_list_all_look(struct once__http_request *request);
+enum once__http_next once__http_history(struct once__http_request *request);
+void once__http_history_look(struct once__http_request *request);
+extern const struct once__http_fields once__http_history_query;
 void once__http_begin_finish(struct once__http_request *request);
 void once__http_complete_finish(struct once__http_request *request);
 void once__http_ok_finish(struct once__http_request *request);
@@ -296,6 +310,13 @@ void once__http_merge_finish(struct once__http_request *request);
 extern const struct once__http_fields once__http_objects_query, once__http_items_query,
     once__http_merge_fields;
 
+enum once__http_next once__http_stats(struct once__http_request *request);
+void once__http_stats_look(struct once__http_request *request);
+enum once__http_next once__http_me(struct once__http_request *request);
+enum once__http_next once__http_search(struct once__http_request *request);
+void once__http_search_look(struct once__http_request *request);
+extern const struct once__http_fields once__http_search_query;
+
 enum once__http_next once__http_namespaces(struct once__http_request *request);
 enum once__http_next once__http_namespace(struct once__http_request *request);
 enum once__http_next once__http_health(struct once__http_request *request);
@@ -304,6 +325,7 @@ enum once__http_next once__http_metrics(struct once__http_request *request);
 void once__http_metrics_look(struct once__http_request *request);
 enum once__http_next once__http_description(struct once__http_request *request);
 enum once__http_next once__http_page(struct once__http_request *request);
+enum once__http_next once__http_page_file(struct once__http_request *request);
 
 /* ---- Callers that go away (http_watch.c) ----------------------------------------------------- */
 

@@ -27,6 +27,7 @@ static const struct problem problems[ONCE__PROBLEM_COUNT] = {
     [ONCE__PROBLEM_NO_NAMESPACE] = {404, "no-namespace", "There is no such namespace"},
     [ONCE__PROBLEM_NOT_FOUND] = {404, "not-found", "There is no such operation"},
     [ONCE__PROBLEM_NO_OBJECT] = {404, "no-object", "There is no such object"},
+    [ONCE__PROBLEM_NO_FILE] = {404, "no-file", "The page has no such file"},
     [ONCE__PROBLEM_METHOD] = {405, "method", "This path does not take that method"},
     [ONCE__PROBLEM_BUSY] = {409, "busy", "Someone holds a live lease"},
     [ONCE__PROBLEM_DOUBT] = {409, "doubt", "Someone started it and vanished"},

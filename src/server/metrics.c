@@ -124,6 +124,20 @@ static void measure(struct once__histogram *histogram, uint64_t took_ns)
     atomic_fetch_add_explicit(&histogram->sum_us, (took_ns + 500) / 1000, memory_order_relaxed);
 }
 
+/* Is there, perhaps, an operation now in a namespace that no counters are named after? */
+static bool begins_uncounted(const struct once__metrics *metrics, const struct once__counts *counts,
+                             const struct once_op *op)
+{
+    enum once_word word = op->reply.word;
+
+    if (op->call != ONCE_CALL_BEGIN && op->call != ONCE_CALL_APPLY && op->call != ONCE_CALL_SET)
+        return false;
+    if (word != ONCE_EXECUTE && word != ONCE_APPLIED && word != ONCE_REJECTED && word != ONCE_DONE)
+        return false;
+    return counts == &metrics->others ||
+           (op->ns.size > 0 && memchr(op->ns.data, '~', op->ns.size) != NULL);
+}
+
 void once__metrics_told(struct once__metrics *metrics, struct once__counts *counts,
                         const struct once_op *op, uint64_t took_ns)
 {
@@ -133,6 +147,8 @@ void once__metrics_told(struct once__metrics *metrics, struct once__counts *coun
         count_one(&counts->verdicts[op->call][op->reply.word]);
     else
         count_one(&counts->errors[op->call]);
+    if (op->reply.err == ONCE_OK && begins_uncounted(metrics, counts, op))
+        count_one(&metrics->uncounted);
     measure(&metrics->took[op->call], took_ns);
 }
 
@@ -171,6 +187,11 @@ const struct once__counts *once__metrics_each(const struct once__metrics *metric
         return &metrics->others;
     }
     return NULL;
+}
+
+uint64_t once__metrics_uncounted(const struct once__metrics *metrics)
+{
+    return atomic_load_explicit(&metrics->uncounted, memory_order_relaxed);
 }
 
 uint64_t once__metrics_total(const struct once__metrics *metrics, enum once_call_kind call,

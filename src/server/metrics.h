@@ -66,8 +66,14 @@ uint64_t once__metrics_read(const struct once__metrics *metrics, enum once__gaug
 uint64_t once__metrics_total(const struct once__metrics *metrics, enum once_call_kind call,
                              enum once_word word);
 
+/* "begin", "complete", … */
+const char *once__call_name(enum once_call_kind call);
+
 /* The whole as Prometheus text; stats may be NULL (the store is not open yet). */
 ONCE_MUST_CHECK int once__metrics_write(const struct once__metrics *metrics,
                                         const struct once_stats *stats, struct once_buf *out);
+/* Open operations: so many are in doubt, so many under way. */
+ONCE_MUST_CHECK int once__metrics_write_open(uint64_t doubts, uint64_t started,
+                                             struct once_buf *out);
 
 #endif

@@ -26,11 +26,15 @@ struct once__metrics {
     struct once__counts *_Atomic slots[ONCE__COUNT_SLOTS];
     struct once__counts nameless; /* calls without a namespace */
     struct once__counts others;
+    _Atomic uint64_t uncounted; /* operations begun in namespaces without counters of their own */
     pthread_mutex_t adding;
     size_t count; /* under adding */
 };
 
 /* The counters of one namespace after the other; *at is 0 at the beginning. NULL: no more. */
 const struct once__counts *once__metrics_each(const struct once__metrics *metrics, size_t *at);
+/* How many operations were begun in namespaces that have no counters of their own: scopes
+ * ("pay~acme"), and those past the bound. */
+uint64_t once__metrics_uncounted(const struct once__metrics *metrics);
 
 #endif

@@ -142,6 +142,8 @@ static void put_stats(struct page *page, const struct once_stats *stats)
     put_flag(page, "once_store_direct_writes", "Writes bypass the system's cache.", stats->direct);
 }
 
+_Static_assert(ONCE_DOUBTS_COUNT_MAX == 10000, "the help of once_doubts says so");
+
 /* ---- Histograms ------------------------------------------------------------------------------ */
 
 /* One that was read, with bounds of 2^i units; the last bucket has none. */
@@ -186,6 +188,12 @@ static const char *const call_names[ONCE__CALL_COUNT] = {
     [ONCE_CALL_APPLY] = "apply",   [ONCE_CALL_MERGE] = "merge",
     [ONCE_CALL_SET] = "set",       [ONCE_CALL_EXPIRE] = "expire",
 };
+
+const char *once__call_name(enum once_call_kind call)
+{
+    ONCE_ASSERT((unsigned)call < ONCE__CALL_COUNT);
+    return call_names[call];
+}
 
 static void put_histogram(struct page *page, const struct once__histogram *histogram,
                           const char *name, const char *label)
@@ -306,5 +314,17 @@ int once__metrics_write(const struct once__metrics *metrics, const struct once_s
         put_store_spread(&page, &stats->write_ops, "once_write_records",
                          "Records of durable writes.", 1);
     }
+    return page.err;
+}
+
+int once__metrics_write_open(uint64_t doubts, uint64_t started, struct once_buf *out)
+{
+    struct page page = {.out = out, .err = ONCE_OK};
+
+    put_family(&page, "once_doubts", "gauge",
+               "Operations in doubt: begun, and their owner vanished. Not counted beyond 10000.");
+    put(&page, "once_doubts %" PRIu64 "\n", doubts);
+    put_family(&page, "once_started", "gauge", "Operations that someone holds under a lease.");
+    put(&page, "once_started %" PRIu64 "\n", started);
     return page.err;
 }

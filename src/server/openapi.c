@@ -163,6 +163,9 @@ static void add_path_parameters(struct document *document, json_t *parameters, c
     if (strstr(path, "{key}"))
         add_parameter(document, parameters, "path", "key", "The key: printable ASCII.",
                       string_schema(document, ONCE_KEY_SIZE_MAX));
+    if (strstr(path, "{file}"))
+        add_parameter(document, parameters, "path", "file", "The name of a file of the page.",
+                      string_schema(document, ONCE_KEY_SIZE_MAX));
     if (strstr(path, "{name}"))
         add_parameter(document, parameters, "path", "name", "The object's name: printable ASCII.",
                       string_schema(document, ONCE_OBJECT_NAME_SIZE_MAX));
@@ -172,7 +175,7 @@ static void add_header_parameters(struct document *document, json_t *parameters,
 {
     if (flags & ONCE__HTTP_MATCHES)
         add_parameter(document, parameters, "header", "If-None-Match",
-                      "The ETag that the caller has: 304 while it is the object's.",
+                      "The ETag that the caller has: 304 while it is still that.",
                       string_schema(document, ONCE_KEY_SIZE_MAX));
     if (!(flags & ONCE__HTTP_WRITES))
         return;

@@ -31,6 +31,10 @@ ONCE__START(list);
 ONCE__FINISH(list);
 ONCE__START(namespace);
 
+/* resp_history.c */
+ONCE__START(history);
+ONCE__FINISH(history);
+
 /* resp_apply.c */
 ONCE__START(apply);
 ONCE__FINISH(apply);
@@ -106,6 +110,10 @@ ONCE__FINISH(info);
 ONCE__START(dbsize);
 ONCE__FINISH(dbsize);
 ONCE__START(time);
+
+/* resp_stats.c */
+ONCE__START(stats);
+ONCE__FINISH(stats);
 
 /* resp_command.c */
 ONCE__START(command);

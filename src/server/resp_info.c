@@ -18,6 +18,8 @@
 struct info {
     struct once__look look;
     struct once_stats stats;
+    struct once__stats *counter; /* of doubts; INFO */
+    struct once__open_counts open;
 };
 
 /* What the sections are written from. */
@@ -27,6 +29,7 @@ struct facts {
     struct once__status status;
     const struct once__metrics *metrics;
     const struct once_stats *stats; /* NULL: the store is not open yet */
+    struct once__open_counts open;
     struct once_buf text;
     bool failed;
 };
@@ -80,24 +83,10 @@ static void say_clients(struct facts *facts)
     say(facts, "http_connections:%" PRIu64 "\r\n", gauge(facts, ONCE__CONNECTIONS_HTTP));
 }
 
-/* Resident pages, from the system; 0: it does not say. */
-static uint64_t resident_size(void)
-{
-    unsigned long long all, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    if (!file)
-        return 0;
-    if (fscanf(file, "%llu %llu", &all, &resident) != 2)
-        resident = 0;
-    (void)fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void say_memory(struct facts *facts)
 {
     const struct once_stats *stats = facts->stats;
-    uint64_t resident = resident_size();
+    uint64_t resident = once__resident_size();
 
     say(facts, "used_memory:%" PRIu64 "\r\n",
         stats ? stats->index_size + stats->objects_size : resident);
@@ -204,6 +193,8 @@ static void say_once(struct facts *facts)
     if (stats) {
         say(facts, "keys:%" PRIu64 "\r\n", stats->keys);
         say(facts, "keys_open:%" PRIu64 "\r\n", stats->keys_open);
+        say(facts, "doubts:%" PRIu64 "\r\n", facts->open.doubts);
+        say(facts, "started:%" PRIu64 "\r\n", facts->open.started);
         say(facts, "objects:%" PRIu64 "\r\n", stats->objects);
         say(facts, "index_size:%" PRIu64 "\r\n", stats->index_size);
         say(facts, "objects_size:%" PRIu64 "\r\n", stats->objects_size);
@@ -243,17 +234,20 @@ static bool asked_for(const struct once__request *request, const char *word)
     return request->arg_count == 1;
 }
 
+/* info is NULL before the store is open. */
 static void write_info(const struct once__request *request, struct once__out *out,
-                       const struct once_stats *stats)
+                       const struct info *info)
 {
     const struct once__session *session = request->session;
     struct facts facts = {.session = session,
                           .config = session->config,
                           .status = once__server_status(session->server),
                           .metrics = once__server_metrics(session->server),
-                          .stats = stats};
+                          .stats = info ? &info->stats : NULL};
     bool first = true;
 
+    if (info)
+        facts.open = info->open;
     once_buf_init(&facts.text, 1 << 16);
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         if (!asked_for(request, sections[i].word))
@@ -278,21 +272,34 @@ static void run_stats(struct once__job *job)
     once_stats_get(info->look.store, &info->stats);
 }
 
+static void run_info(struct once__job *job)
+{
+    struct info *info = once__look_of(job);
+
+    run_stats(job);
+    info->open = once__stats_open(info->counter, info->look.store);
+}
+
 enum once__next once__resp_info(struct once__request *request, struct once__out *out)
 {
+    struct info *info;
+
     if (!once__service_store(once__server_service(request->session->server))) {
         write_info(request, out, NULL);
         return ONCE__ANSWERED;
     }
-    return once__look_new(request, out, sizeof(struct info), run_stats) ? ONCE__JOB
-                                                                        : ONCE__ANSWERED;
+    info = once__look_new(request, out, sizeof(*info), run_info);
+    if (!info)
+        return ONCE__ANSWERED;
+    info->counter = once__server_stats(request->session->server);
+    return ONCE__JOB;
 }
 
 void once__resp_info_finish(struct once__request *request, struct once__out *out)
 {
     const struct info *info = request->state;
 
-    write_info(request, out, &info->stats);
+    write_info(request, out, info);
 }
 
 enum once__next once__resp_dbsize(struct once__request *request, struct once__out *out)

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ONCE.LIST: operations of a namespace, a page at a time. ONCE.NAMESPACE: what the configuration
- * says about it.
+ * ONCE.LIST: operations of a namespace, or of all that the caller may use, a page at a time.
+ * ONCE.NAMESPACE: what the configuration says about it.
  */
 #include "server/resp_commands.h"
 #include "server/resp_look.h"
 #include "server/resp_option.h"
+#include "server/room.h"
 
 #include <string.h>
 
-enum { COUNT_DEFAULT = 100 };
+enum { COUNT_DEFAULT = 100, NS_IN_MS = 1000000 };
 
 struct list {
     struct once__look look;
-    struct once_bytes
-        asked; /* the namespace as the caller calls it; it may be kept under another */
+    struct once_bytes asked;        /* the namespace as the caller calls it, which may be kept under
+                              * another; empty: all of them */
+    struct once__config *config;    /* a reference; of all of them, */
+    struct once__identity identity; /* as they were when it was asked */
     char ns[ONCE_NAMESPACE_SIZE_MAX + 1];
     struct once_filter filter;
     size_t count;
@@ -46,11 +49,14 @@ static void add_item(void *user, const struct once_item *item)
 {
     struct list *list = user;
     struct once__out *out = &list->look.list;
+    struct once_bytes asked = list->asked;
 
+    if (asked.size == 0 && !once__service_sees(list->config, &list->identity, item->ns, &asked))
+        return;
     list->look.count++;
     once__out_map(out, 11);
     once__out_text(out, "ns");
-    once__out_bulk(out, list->asked.size > 0 ? list->asked : item->ns);
+    once__out_bulk(out, asked);
     once__out_text(out, "key");
     once__out_bulk(out, item->key);
     once__out_text(out, "state");
@@ -72,9 +78,31 @@ static void add_item(void *user, const struct once_item *item)
 static void run_list(struct once__job *job)
 {
     struct list *list = once__look_of(job);
+    uint64_t end_ns = once__now_ns() + (uint64_t)ONCE_LIST_LOOK_MS * NS_IN_MS;
 
-    list->look.err = once_list(list->look.store, &list->filter, list->cursor, list->count, add_item,
-                               list, &list->cursor);
+    /* Few among many: looked for, up to a moment, so that a page is worth its way. */
+    do {
+        list->look.err = once_list(list->look.store, &list->filter, list->cursor,
+                                   list->count - list->look.count, add_item, list, &list->cursor);
+    } while (list->look.err == ONCE_OK && list->cursor != 0 && list->look.count < list->count &&
+             once__now_ns() < end_ns);
+}
+
+static void drop_list(struct once__look *look)
+{
+    once__config_unref(((struct list *)look)->config);
+}
+
+static bool may_list(const struct once__request *request, struct once__out *out, struct list *list)
+{
+    const struct once__session *session = request->session;
+
+    if (request->args[1].size > 0)
+        return once__look_at_namespace(request, out, request->args[1], list->ns);
+    list->config = once__config_ref(session->config);
+    list->identity = session->identity;
+    list->look.drop = drop_list;
+    return once__look_at_all(request, out);
 }
 
 enum once__next once__resp_list(struct once__request *request, struct once__out *out)
@@ -90,7 +118,7 @@ enum once__next once__resp_list(struct once__request *request, struct once__out 
     if (values[CURSOR].given && !once__cursor_read(request, out, values[CURSOR].bytes, &cursor))
         return ONCE__ANSWERED;
     list = once__look_new(request, out, sizeof(*list), run_list);
-    if (!list || !once__look_at_namespace(request, out, request->args[1], list->ns))
+    if (!list || !may_list(request, out, list))
         return ONCE__ANSWERED;
     list->asked = request->args[1];
     list->filter.ns = once_bytes_of(list->ns);
@@ -142,7 +170,7 @@ static void write_policy(struct once__out *out, const struct once__policy *polic
     once__out_integer(out, policy->lease_ms_max);
     once__out_text(out, "wait_ms_max");
     once__out_integer(out, policy->wait_ms_max);
-    once__out_text(out, "doubt");
+    once__out_text(out, "on_doubt");
     once__out_text(out, policy->on_doubt == ONCE_ON_DOUBT_RETRY ? "retry" : "reject");
     once__out_text(out, "doubt_fixed");
     once__out_boolean(out, policy->doubt_fixed);

@@ -91,6 +91,16 @@ bool once__look_at_namespace(const struct once__request *request, struct once__o
     return !refused(out, err, what);
 }
 
+bool once__look_at_all(const struct once__request *request, struct once__out *out)
+{
+    const struct once__session *session = request->session;
+    const char *what = NULL;
+    int err = once__service_check_scan(once__server_service(session->server), session->config,
+                                       &session->identity, &what);
+
+    return !refused(out, err, what);
+}
+
 bool once__look_at_object(const struct once__request *request, struct once__out *out,
                           struct once_bytes name, bool writes)
 {

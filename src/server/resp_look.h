@@ -30,6 +30,8 @@ bool once__look_failed(const struct once__look *look, struct once__out *out);
 /* May this caller look? False: the reason was answered. ns as of once__service_check_look. */
 bool once__look_at_namespace(const struct once__request *request, struct once__out *out,
                              struct once_bytes ns, char *ret_ns);
+/* At all namespaces, where once__service_sees says what is shown? */
+bool once__look_at_all(const struct once__request *request, struct once__out *out);
 /* An empty name is every object. */
 bool once__look_at_object(const struct once__request *request, struct once__out *out,
                           struct once_bytes name, bool writes);

@@ -93,6 +93,8 @@ static int make_parts(struct once__server *server, struct once_message *message)
     if (err == ONCE_OK)
         err = once__metrics_new(&server->metrics);
     if (err == ONCE_OK)
+        err = once__stats_new(&server->stats);
+    if (err == ONCE_OK)
         err = once__lane_new(AUTH_THREADS, ONCE_AUTH_JOBS_MAX, &server->auth);
     if (err == ONCE_OK)
         err = once__lane_new(LOOK_THREADS, ONCE_LOOK_JOBS_MAX, &server->looks);
@@ -243,6 +245,7 @@ void once__server_free(struct once__server *server)
     once__service_free(server->service);
     once__access_free(server->access);
     once__tls_free(server->tls);
+    once__stats_free(server->stats);
     once__metrics_free(server->metrics);
     once__log_free(server->log);
     once__config_unref(server->config);
@@ -289,6 +292,11 @@ struct once__service *once__server_service(const struct once__server *server)
 struct once__metrics *once__server_metrics(const struct once__server *server)
 {
     return server->metrics;
+}
+
+struct once__stats *once__server_stats(const struct once__server *server)
+{
+    return server->stats;
 }
 
 struct once__log *once__server_log(const struct once__server *server)

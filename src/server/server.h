@@ -13,6 +13,7 @@
 #include "server/http.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/stats.h"
 
 struct once__server;
 
@@ -67,6 +68,7 @@ uint16_t once__server_http_port(const struct once__server *server, size_t index)
 struct once__conns *once__server_conns(const struct once__server *server);
 struct once__service *once__server_service(const struct once__server *server);
 struct once__metrics *once__server_metrics(const struct once__server *server);
+struct once__stats *once__server_stats(const struct once__server *server);
 struct once__log *once__server_log(const struct once__server *server);
 struct once__access *once__server_access(const struct once__server *server);
 

@@ -18,6 +18,7 @@ struct once__server {
 
     struct once__log *log;
     struct once__metrics *metrics;
+    struct once__stats *stats;
     struct once__lane *auth;  /* compares passwords */
     struct once__lane *looks; /* reads what takes time */
     struct once__access *access;

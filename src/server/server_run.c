@@ -16,7 +16,13 @@
 #include "server/notify.h"
 #include "server/server_inner.h"
 
-enum { SECOND_MS = 1000, SETTLE_MS = 5, FAILED_DRAIN_MS = 1000 };
+enum {
+    SECOND_MS = 1000,
+    SETTLE_MS = 5,
+    FAILED_DRAIN_MS = 1000,
+    LOCKED_MS = 3000, /* a folder in use is waited for so long, */
+    LOCKED_STEP_MS = 5
+};
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
@@ -26,6 +32,21 @@ static void note_progress(void *user, uint64_t done, uint64_t all)
 
     atomic_store(&server->loaded, done);
     atomic_store(&server->to_load, all);
+}
+
+/* Commands that have no server hold a folder for a moment each, many of them one after the
+ * other. */
+static int open_folder(struct once__server *server, const char *folder,
+                       const struct once_options *options)
+{
+    int err;
+
+    for (int waited_ms = 0;; waited_ms += LOCKED_STEP_MS) {
+        err = once_open(folder, options, &server->store, &server->open_message);
+        if (err != ONCE_ERR_LOCKED || waited_ms >= LOCKED_MS)
+            return err;
+        uv_sleep(LOCKED_STEP_MS);
+    }
 }
 
 /* On its own thread. */
@@ -41,8 +62,7 @@ static void open_store(void *user)
         server->open_err = server->setup.open(server->setup.user, config, &server->store,
                                               &server->open_message);
     else
-        server->open_err = once_open(config->folder, &options, &server->store,
-                                     &server->open_message);
+        server->open_err = open_folder(server, config->folder, &options);
     atomic_store(&server->opened, true);
     (void)uv_async_send(&server->wake);
 }

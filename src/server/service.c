@@ -42,6 +42,8 @@ static void finish(struct once__service *service, struct once__call *call, uint6
                    uint64_t now_ns)
 {
     once__metrics_told(service->metrics, call->counts, &call->op, took_ns);
+    if (call->audited)
+        once__service_audit_end(service, call);
     if (call->parking.number > 0) /* it was parked */
         once__metrics_waited(service->metrics,
                              now_ns + (uint64_t)call->wait_ms * NS_PER_MS - call->wait_until_ns);

@@ -60,6 +60,8 @@ struct once__call {
                                 * its lease was given up */
     char ns[ONCE_NAMESPACE_SIZE_MAX + 1]; /* op.ns when it is "namespace@user" */
     char reason[16];                      /* op.result of a RELEASE */
+    bool audited;                         /* its outcome is written down too */
+    char who[ONCE_USER_SIZE_MAX + 1];     /* the caller, for that */
 
     /* Inner. */
     struct once__service *service;
@@ -95,7 +97,8 @@ struct once_store *once__service_store(const struct once__service *service); /* 
  * On success the op says what the policy made of it. resolve, forget need ADMIN, or WRITE where
  * the caller names the fence of a forget; get and looking need READ. Values (ONCE_CALL_SET,
  * ONCE_CALL_EXPIRE) live in ONCE_VALUES_NAMESPACE and nothing else does; to forget one needs WRITE.
- * Writes the audit line of resolve and forget, those of values apart. */
+ * Writes the audit line of resolve and forget, those of values apart; a second one, with the
+ * verdict, follows before done is called. */
 ONCE_MUST_CHECK int once__service_check(struct once__service *service,
                                         const struct once__config *config,
                                         const struct once__identity *identity,
@@ -108,6 +111,16 @@ ONCE_MUST_CHECK int once__service_check_look(struct once__service *service,
                                              const struct once__identity *identity,
                                              struct once_bytes ns, char *ret_ns,
                                              const char **ret_what);
+/* For looking over namespaces at once, where once__service_sees says what each caller is shown. */
+ONCE_MUST_CHECK int once__service_check_scan(struct once__service *service,
+                                             const struct once__config *config,
+                                             const struct once__identity *identity,
+                                             const char **ret_what);
+/* May this caller see what is kept in this namespace, and what do they call it? Where a namespace
+ * is by_user its "namespace@user" is that user's, who names it without; administrators see all of
+ * them, as they are. */
+bool once__service_sees(const struct once__config *config, const struct once__identity *identity,
+                        struct once_bytes kept, struct once_bytes *ret_asked);
 /* And for objects without a call: an empty name is all of them (a list, changes). */
 ONCE_MUST_CHECK int once__service_check_object(struct once__service *service,
                                                const struct once__config *config,

@@ -282,22 +282,43 @@ static int check_policy(struct once__call *call, const struct once__policy *poli
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static void audit(struct once__service *service, const struct once__identity *identity,
-                  const struct once__call *call)
+/* Before: what someone wants, so that it is written down even if the server dies over it (outcome
+ * NULL); and after: what came of it. */
+static void put_audit(struct once__service *service, const struct once__call *call,
+                      const char *outcome)
 {
     const struct once_op *op = &call->op;
-    const char *what = "forget";
+    const char *what = op->call == ONCE_CALL_FORGET ? "forget"
+                       : op->done                   ? "resolve_done"
+                                                    : "resolve_not_done";
 
-    if (op->call == ONCE_CALL_RESOLVE)
-        what = op->done ? "resolve_done" : "resolve_not_done";
-    else if (op->call != ONCE_CALL_FORGET || is_values(op->ns))
-        return;
-    once__log_audit(service->log, identity->name[0] != '\0' ? identity->name : "-",
-                    call->from ? call->from : "-", what,
+    once__log_audit(service->log, call->who, call->from ? call->from : "-", what,
                     (struct once__field[]){{.name = "namespace", .bytes = op->ns},
                                            {.name = "key", .bytes = op->key},
                                            {.name = "fence", .number = (int64_t)op->fence},
+                                           {.name = outcome ? "outcome" : NULL, .text = outcome},
                                            {.name = NULL}});
+}
+
+static void audit(struct once__service *service, const struct once__identity *identity,
+                  struct once__call *call)
+{
+    const struct once_op *op = &call->op;
+
+    if (op->call != ONCE_CALL_RESOLVE && (op->call != ONCE_CALL_FORGET || is_values(op->ns)))
+        return;
+    call->audited = true;
+    (void)snprintf(call->who, sizeof call->who, "%s",
+                   identity->name[0] != '\0' ? identity->name : "-");
+    put_audit(service, call, NULL);
+}
+
+void once__service_audit_end(struct once__service *service, const struct once__call *call)
+{
+    const struct once_reply *reply = &call->op.reply;
+
+    put_audit(service, call,
+              reply->err == ONCE_OK ? once_word_name(reply->word) : once_err_name(reply->err));
 }
 
 /* An apply without a key and a merge have no namespace, or need none. */
@@ -338,7 +359,7 @@ int once__service_check(struct once__service *service, const struct once__config
         return refuse(call, ONCE_ERR_LOADING, NULL);
     audit(service, identity, call);
     call->service = service;
-    call->counts = once__metrics_namespace(service->metrics, asked);
+    call->counts = once__metrics_namespace(service->metrics, once__namespace_base(asked));
     return ONCE_OK;
 }
 
@@ -371,6 +392,49 @@ int once__service_check_look(struct once__service *service, const struct once__c
         memcpy(ret_ns, ns.data, ns.size);
     ret_ns[ns.size] = '\0';
     return ONCE_OK;
+}
+
+int once__service_check_scan(struct once__service *service, const struct once__config *config,
+                             const struct once__identity *identity, const char **ret_what)
+{
+    once_ms wait_ms;
+
+    *ret_what = role_defect(identity, ONCE__ROLE_READ);
+    if (*ret_what)
+        return ONCE_ERR_DENIED;
+    if (!within_rate(service, config, identity, &wait_ms)) {
+        *ret_what = rate_text;
+        return ONCE_ERR_RATE;
+    }
+    if (once__service_store(service))
+        return ONCE_OK;
+    *ret_what = once_err_text(ONCE_ERR_LOADING);
+    return ONCE_ERR_LOADING;
+}
+
+bool once__service_sees(const struct once__config *config, const struct once__identity *identity,
+                        struct once_bytes kept, struct once_bytes *ret_asked)
+{
+    const struct once__policy *policy = once__config_policy(config, kept);
+    const uint8_t *at = memchr(kept.data, '@', kept.size);
+    struct once_bytes user;
+
+    *ret_asked = kept;
+    if (!identity->known)
+        return false;
+    if (identity->role == ONCE__ROLE_ADMIN)
+        return true;
+    if (!policy)
+        return false;
+    if (policy->by_user) {
+        if (!at)
+            return false;
+        ret_asked->size = (size_t)(at - kept.data);
+        user = (struct once_bytes){at + 1, kept.size - ret_asked->size - 1};
+        if (!once__bytes_equal(user, once_bytes_of(identity->name)))
+            return false;
+    }
+    return once__access_namespace(config, identity, *ret_asked);
 }
 
 int once__service_check_object(struct once__service *service, const struct once__config *config,

@@ -22,4 +22,7 @@ struct once__service {
     _Alignas(64) _Atomic size_t told;      /* and their done was called */
 };
 
+/* The audit line of a call's outcome, if it has one: reply is there. */
+void once__service_audit_end(struct once__service *service, const struct once__call *call);
+
 #endif

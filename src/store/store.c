@@ -211,6 +211,24 @@ int once_list(struct once_store *store, const struct once_filter *filter, uint64
     return store->ops->list(store, filter, cursor, count, each, user, ret_cursor);
 }
 
+int once_history(struct once_store *store, struct once_name name, size_t count,
+                 void (*each)(void *user, const struct once_past *past), void *user,
+                 bool *ret_found, bool *ret_more)
+{
+    int err;
+
+    if (!store || !each || !ret_found || !ret_more || count < 1 || count > ONCE_LIST_COUNT_MAX)
+        return ONCE_ERR_INVALID;
+    err = once_namespace_check(name.ns, NULL);
+    if (err == ONCE_OK)
+        err = once_key_check(name.key, NULL);
+    if (err != ONCE_OK)
+        return err;
+    if (!store->ops->history)
+        return ONCE_ERR_UNSUPPORTED;
+    return store->ops->history(store, name, count, each, user, ret_found, ret_more);
+}
+
 void once_stats_get(struct once_store *store, struct once_stats *ret_stats)
 {
     if (!ret_stats)

@@ -18,6 +18,10 @@ struct once__store_ops {
     int (*list)(struct once_store *store, const struct once_filter *filter, uint64_t cursor,
                 size_t count, void (*each)(void *user, const struct once_item *item), void *user,
                 uint64_t *ret_cursor);
+    /* NULL: this store keeps no history. */
+    int (*history)(struct once_store *store, struct once_name name, size_t count,
+                   void (*each)(void *user, const struct once_past *past), void *user,
+                   bool *ret_found, bool *ret_more);
     /* <once/apply.h>; arguments were checked. NULL: this store has no objects. */
     int (*object_get)(struct once_store *store, struct once_bytes name,
                       struct once_object *ret_object);

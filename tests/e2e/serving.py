@@ -6,6 +6,7 @@ import base64
 import contextlib
 import hashlib
 import os
+import random
 import resource
 import signal
 import socket
@@ -25,9 +26,16 @@ def once_binary():
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind((HOST, 0))
-        return s.getsockname()[1]
+    """Below the ports that the system gives to outgoing connections: one of those could take it
+    before it is listened on, or while a server is started again."""
+    while True:
+        with socket.socket() as s:
+            port = random.randrange(12000, 32000)
+            try:
+                s.bind((HOST, port))
+            except OSError:
+                continue
+            return port
 
 
 def wait_for(what, condition, seconds=START_S):
@@ -70,9 +78,15 @@ class Connection:
     """RESP2 and RESP3, blocking. Errors are returned by `read` and raised by calling."""
 
     def __init__(self, port, host=HOST, timeout=30, source=""):
-        self.socket = socket.create_connection((host, port), timeout=timeout,
-                                               source_address=(source, 0) if source else None)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        """port: a number, or the path of a unix socket."""
+        if isinstance(port, Path):
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(timeout)
+            self.socket.connect(str(port))
+        else:
+            self.socket = socket.create_connection((host, port), timeout=timeout,
+                                                   source_address=(source, 0) if source else None)
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.file = self.socket.makefile("rb")
 
     def send(self, *words):

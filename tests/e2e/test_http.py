@@ -4,6 +4,7 @@ Every answer is held against the OpenAPI document of the server that gave it (op
 """
 import base64
 import concurrent.futures
+import re
 import socket
 
 import pytest
@@ -355,11 +356,40 @@ def test_health_and_metrics(http, server):
     assert metric(server.url, "once_http_requests_total") > before
 
 
-def test_the_page_lists_every_route(http):
+def test_the_page_and_its_files(http):
+    """The dashboard in the binary: what it names is there, of its type, and may be kept and asked
+    for again. What it does is told in test_dashboard*.py."""
     page = http.get("/")
-    assert "frame-ancestors 'none'" in page.headers["Content-Security-Policy"]
-    for path in http.description.document["paths"]:
-        assert f"<code>{path}</code>" in page.text
+    assert page.headers["Content-Type"] == "text/html; charset=utf-8"
+    paths, seen = re.findall(r'(?:src|href)="(web/[^"]+)"', page.text), {"/": page}
+    while paths:
+        path = "/" + paths.pop()
+        if path not in seen:
+            seen[path] = http.get(path)
+            paths += ["web/" + name for name in re.findall(r"from '\./([^']+)'", seen[path].text)]
+    assert len(seen) > 10 and {"/web/app.js", "/web/style.css", "/web/icon.svg"} < set(seen)
+    types = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+             ".svg": "image/svg+xml", "/": "text/html; charset=utf-8"}
+    for path, answer in seen.items():
+        assert answer.status_code == 200, path
+        headers = answer.headers
+        assert headers["Content-Type"] == types["/" if path == "/" else path[path.rindex("."):]]
+        assert headers["Cache-Control"] == "no-cache" and headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+        policy = headers["Content-Security-Policy"]
+        for part in ("default-src 'none'", "script-src 'self'", "connect-src 'self'", "base-uri 'none'",
+                     "form-action 'none'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"):
+            assert part in policy.split("; "), path
+        assert "unsafe" not in policy
+        etag = headers["ETag"]
+        for known in (etag, f'"x", W/{etag}', "*"):
+            same = http.get(path, headers={"If-None-Match": known})
+            assert same.status_code == 304 and same.content == b"" and same.headers["ETag"] == etag
+        assert http.get(path, headers={"If-None-Match": '"other"'}).content == answer.content
+    for path in ("/web/none.js", "/web/index.html", "/web/..%2Fweb.h", "/web/%00"):
+        problem(http.get(path), 404, "no-file")
 
 
 def test_head_is_get_without_its_body(http, key):
@@ -372,7 +402,7 @@ def test_head_is_get_without_its_body(http, key):
 
 
 def test_unknown_paths_and_methods(http):
-    for path in ("/v1", "/v1/ops", "/v1/ops/a/b/c", "/v1/ops/a/b/begin/", "/healthz/", "//", "/v2"):
+    for path in ("/v1", "/v1/op", "/v1/ops/a/b/c", "/v1/ops/a/b/begin/", "/healthz/", "//", "/v2"):
         problem(http.get(path), 404, "no-route")
     for method, path, allow in (("PUT", "/v1/ops/a/b", "GET, HEAD, DELETE"),
                                 ("GET", "/v1/ops/a/b/begin", "POST"),

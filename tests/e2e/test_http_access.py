@@ -78,8 +78,12 @@ def test_nobody_is_nobody(secured):
         problem(answer, 401, "unauthenticated")
         assert 'Basic realm="once"' in answer.headers["WWW-Authenticate"]
         assert "Bearer" in answer.headers["WWW-Authenticate"]
-    for path in ("/healthz", "/readyz", "/openapi.json", "/"):
+    for path in ("/healthz", "/readyz", "/openapi.json", "/", "/web/app.js"):
         assert http.get(path).status_code == 200
+    # The dashboard has a form of its own: the browser is not told to ask as well.
+    page = http.get("/v1/me", headers={"Once-Page": "1"})
+    problem(page, 401, "unauthenticated")
+    assert page.headers["WWW-Authenticate"] == 'Bearer realm="once"'
     for header in ("Basic", "Basic !", "Basic " + base64.b64encode(b"alice").decode(),
                    "Basic " + base64.b64encode(b"root\0x:" + USERS["root"].encode()).decode(),
                    "Digest x", "Bearer", "Basic " + "A" * 4000, "Bearer " + "x" * 300):

@@ -106,6 +106,18 @@ def test_a_wrong_file_is_refused_with_its_line(tmp_path, settings, message):
     assert not (tmp_path / "d").exists()
 
 
+def test_the_configuration_for_machines_and_a_variable_that_is_no_setting(tmp_path):
+    words = ["serve", "--dir", tmp_path / "d", "--check-config"]
+    text, err = once(*words, environment=clean_environment(ONCE_LISTN="x", ONCE_USER="ada"))
+    assert "ONCE_LISTN is no setting" in err and "ONCE_USER" not in err
+    shown, err = once(*words, "--json", environment=clean_environment(ONCE_LISTN="x"))
+    shown = json.loads(shown)
+    assert shown["ok"] is True and "ok\n" + shown["configuration"] == text and not err
+    assert len(shown["warnings"]) == 1 and "ONCE_LISTN" in shown["warnings"][0]
+    wrong, err = once(*words, "--json", "--drain", "soon", status=CONFIG)
+    assert json.loads(wrong)["exit_status"] == CONFIG and json.loads(wrong)["error"] in err
+
+
 @pytest.mark.parametrize("words, variables, status, message", [
     (["--lisen", "x"], {}, USAGE, "there is no option '--lisen'"),
     (["extra"], {}, USAGE, "'extra' is no option"),
@@ -268,6 +280,11 @@ def test_a_second_server_names_the_owner_and_disturbs_nobody(tmp_path):
                       "off", status=UNAVAILABLE)
         assert f"in use by pid {server.process.pid}" in err.splitlines()[-1]
         assert server.ready()  # its socket is still its own
+        _, err = once("serve", "--dir", server.dir, "--listen", f"{HOST}:{server.port}", "--http",
+                      "off", status=UNAVAILABLE)
+        assert "address already in use" in err.lower()
+        assert f"is served already, by pid {server.process.pid}" in err.splitlines()[-1]
+        assert server.ready()
 
 
 def test_a_damaged_store_is_not_served(tmp_path):
@@ -463,10 +480,17 @@ def test_resolve_and_forget_leave_an_audit_line(tmp_path):
         fence = c("ONCE.BEGIN", "pay", "k1", "LEASE", "1")[1]
         wait_for("the doubt", lambda: c("ONCE.BEGIN", "pay", "k1")[0] == "DOUBT")
         c("ONCE.RESOLVE", "pay", "k1", "NOTDONE", "FENCE", fence)
+        with pytest.raises(Error, match="^MISMATCH"):
+            c("ONCE.RESOLVE", "pay", "k1", "DONE", "0", "x", "FENCE", fence)
         c("ONCE.FORGET", "pay", "k1")
-        lines = wait_for_line(server, "audit", 2)
-        assert 'who="root"' in lines[0] and 'what="resolve_not_done"' in lines[0] and 'k1' in lines[0]
-        assert 'what="forget"' in lines[1]
+        # What someone wants is written before it is done, and what came of it afterwards.
+        lines = wait_for_line(server, "audit", 6)
+        assert all('who="root"' in line and 'key="k1"' in line for line in lines)
+        assert all((" outcome=" in line) == (i % 2 == 1) for i, line in enumerate(lines))
+        for line, what, outcome in ((lines[1], "resolve_not_done", "OK"),
+                                    (lines[3], "resolve_done", "MISMATCH"),
+                                    (lines[5], "forget", "OK")):
+            assert f'what="{what}"' in line and f'outcome="{outcome}"' in line
 
 
 def test_a_service_manager_is_told(tmp_path):
@@ -499,9 +523,10 @@ def test_a_terminal_is_greeted(tmp_path):
     os.close(other)
     try:
         seen = b""
-        while seen.count(b"\n") < 2:
+        while seen.count(b"\n") < 3:
             seen += os.read(main, 1024)
         assert f"RESP on {HOST}:{port}" in seen.decode()
+        assert f"try: {once_binary()} run --dir {tmp_path / 'd'} hello -- date" in seen.decode()
         assert f"try: redis-cli -p {port} ONCE.BEGIN demo k1" in seen.decode()
     finally:
         process.terminate()
@@ -533,6 +558,8 @@ def test_namespaces_are_shown_from_the_configuration_and_from_the_server(tmp_pat
         during, _ = once("namespace", "--dir", server.dir, "--json")
         assert json.loads(during)["source"] == "server"
         assert json.loads(during)["namespaces"] == json.loads(before)["namespaces"]
+        with urllib.request.urlopen(f"http://{HOST}:{server.http}/v1/namespaces") as answer:
+            assert json.load(answer)["namespaces"] == json.loads(before)["namespaces"]
         text, _ = once("namespace", "--dir", server.dir, "pay")
         assert "  retention  7d, at most 87660h\n" in text and "reject, always" in text
         once("namespace", "--dir", server.dir, "other", status=NOT_FOUND)

@@ -14,6 +14,7 @@
 #include "server/command.h"
 #include "server/resp_commands.h"
 #include "server/server.h"
+#include "server/stats.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +132,56 @@ int once__service_check_object(struct once__service *service, const struct once_
     ONCE_ASSERT(!changes || identity->role >= ONCE__ROLE_WRITE);
     *ret_what = "no";
     return server_of(service)->refuses ? ONCE_ERR_RATE : ONCE_OK;
+}
+
+int once__service_check_scan(struct once__service *service, const struct once__config *unused,
+                             const struct once__identity *identity, const char **ret_what)
+{
+    (void)unused;
+    ONCE_ASSERT(server_of(service)->open && identity->known);
+    *ret_what = "no";
+    return server_of(service)->refuses ? ONCE_ERR_DENIED : ONCE_OK;
+}
+
+/* Only jobs ask for these, and jobs are not run. */
+
+bool once__service_sees(const struct once__config *unused, const struct once__identity *identity,
+                        struct once_bytes kept, struct once_bytes *ret_asked)
+{
+    (void)unused;
+    (void)identity;
+    *ret_asked = kept;
+    abort();
+}
+
+struct once__stats *once__server_stats(const struct once__server *server)
+{
+    (void)server;
+    return NULL;
+}
+
+int once__stats_write(struct once__stats *stats, const struct once__server *server,
+                      const struct once__config *unused, const struct once__identity *identity,
+                      struct once_buf *out)
+{
+    (void)stats;
+    (void)server;
+    (void)unused;
+    (void)identity;
+    (void)out;
+    abort();
+}
+
+struct once__open_counts once__stats_open(struct once__stats *stats, struct once_store *store)
+{
+    (void)stats;
+    (void)store;
+    abort();
+}
+
+uint64_t once__resident_size(void)
+{
+    return 1;
 }
 
 /* ---- Is it RESP? ----------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@ enum { DESK_WORDS_MAX = 64 };
 struct once__server {
     struct once__service *service;
     struct once__metrics *metrics;
+    struct once__stats *stats;
     struct once__status status;
     const struct once__session *other; /* a second connection, for CLIENT LIST */
 };
@@ -44,6 +45,11 @@ struct once__service *once__server_service(const struct once__server *server)
 struct once__metrics *once__server_metrics(const struct once__server *server)
 {
     return server->metrics;
+}
+
+struct once__stats *once__server_stats(const struct once__server *server)
+{
+    return server->stats;
 }
 
 struct once__status once__server_status(const struct once__server *server)
@@ -81,6 +87,7 @@ static inline void desk_open(struct desk *desk, int protocol)
     desk->server = (struct once__server){.service = desk->house.service,
                                          .metrics = desk->house.metrics,
                                          .status = {.phase = ONCE__READY, .run_id = "abc"}};
+    assert_int_equal(once__stats_new(&desk->server.stats), ONCE_OK);
     desk->session = (struct once__session){.server = &desk->server,
                                            .config = desk->house.config,
                                            .identity = desk->house.admin,
@@ -104,6 +111,7 @@ static inline void desk_configure(struct desk *desk, const char *text)
 static inline void desk_close(struct desk *desk)
 {
     once__out_release(&desk->out);
+    once__stats_free(desk->server.stats);
     house_close(&desk->house);
 }
 

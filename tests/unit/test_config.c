@@ -456,6 +456,38 @@ static void read__flags_over_variables_over_file(void **state)
     unlink(path);
 }
 
+static void read__variable_that_is_no_setting__is_warned_about(void **state)
+{
+    static const struct {
+        const char *variable;
+        size_t warnings;
+    } rows[] = {{"ONCE_LISTN=127.0.0.1:1", 1},
+                {"ONCE_log=json", 1},
+                {"ONCE_RETENTION=1h", 1},
+                {"ONCE_LOG=json", 0},
+                {"ONCE_LOG_=json", 1},
+                {"ONCE_USER=ada", 0},
+                {"ONCE_KEY=k", 0},
+                {"LISTN=1", 0},
+                {"ONCE_", 1}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char variable[64];
+        char *environment[] = {variable, (char[]){"HOME=/h"}, NULL};
+        struct once__config_error error = {{0}};
+        struct once__config *config = NULL;
+
+        snprintf(variable, sizeof(variable), "%s", rows[i].variable);
+        assert_int_equal(
+            once__config_read(&(struct once__config_sources){.environment = environment}, &config,
+                              &error),
+            ONCE_OK);
+        assert_int_equal(config->warning_count, rows[i].warnings);
+        once__config_unref(config);
+    }
+}
+
 static void read__wrong_variable_or_flag__is_named(void **state)
 {
     char *environment[] = {(char[]){"ONCE_DRAIN=x"}, (char[]){"HOME=/h"}, NULL};
@@ -605,6 +637,7 @@ int main(void)
         cmocka_unit_test(show__secrets__are_left_out),
         cmocka_unit_test(table__every_fallback__is_the_default),
         cmocka_unit_test(read__flags_over_variables_over_file),
+        cmocka_unit_test(read__variable_that_is_no_setting__is_warned_about),
         cmocka_unit_test(read__wrong_variable_or_flag__is_named),
         cmocka_unit_test(read__file_that_everyone_can_read__is_warned_about),
         cmocka_unit_test(read__folder_with_a_long_name__has_no_socket),

@@ -49,6 +49,8 @@ static void read_page(const struct once__metrics *metrics, const struct once_sta
 
     once_buf_init(&out, PAGE_SIZE);
     assert_int_equal(once__metrics_write(metrics, stats, &out), ONCE_OK);
+    if (stats)
+        assert_int_equal(once__metrics_write_open(4, 3, &out), ONCE_OK);
     assert_int_equal(once_buf_append(&out, "", 1), ONCE_OK);
     if (!exposition_read(page, (char *)out.data))
         fail_msg("%s", page->wrong);
@@ -260,6 +262,8 @@ static void write__store__shows_its_numbers(void **state)
     ASSERT_SERIES(&page, "once_store_stopped", 0);
     ASSERT_SERIES(&page, "once_keys", 7);
     ASSERT_SERIES(&page, "once_keys_open", 2);
+    ASSERT_SERIES(&page, "once_doubts", 4);
+    ASSERT_SERIES(&page, "once_started", 3);
     ASSERT_SERIES(&page, "once_last_fence", 9007199254740991.0);
     ASSERT_SERIES(&page, "once_recovery_seconds", 1.5);
     ASSERT_SERIES(&page, "once_connections{protocol=\"http\"}", 5);

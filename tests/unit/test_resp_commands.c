@@ -296,18 +296,42 @@ static void list__pages__and_filters(void **state)
     assert_non_null(strstr(shown(once_buf_bytes(&desk->out.buf)), "|*1|%11|$2|ns|"));
     desk->session.identity.role = ONCE__ROLE_READ;
     snprintf(desk->session.identity.name, sizeof(desk->session.identity.name), "bob");
-    EXPECT_START(desk, "ONCE.LIST ''", "-NOPERM ");
+    EXPECT(desk, "ONCE.LIST ''", "*2|$1|0|*0|"); /* nothing of it is bob's */
+}
+
+static void stats__one_document__of_what_was_told(void **state)
+{
+    struct desk *desk = *state;
+    const char *text;
+
+    EXPECT(desk, "ONCE.STATS all", "-ERR wrong number of arguments for 'once.stats' command|");
+    EXPECT_START(desk, "ONCE.BEGIN pay k1", "*5|+EXECUTE|");
+    EXPECT_START(desk, "ONCE.STATS", "$");
+    text = shown(once_buf_bytes(&desk->out.buf));
+    assert_non_null(strstr(text, "\"verdicts\":{\"begin\":{\"EXECUTE\":1},\"complete\":{},"));
+    assert_non_null(strstr(text, "\"doubts\":0,\"doubts_more\":false,\"started\":1,"));
+    assert_non_null(strstr(text, "{\"namespace\":\"pay\",\"verdicts\":{\"begin\":{\"EXECUTE\":1}},"
+                                 "\"errors\":0}"));
+    desk->session.identity.role = ONCE__ROLE_READ;
+    snprintf(desk->session.identity.name, sizeof(desk->session.identity.name), "bob");
+    EXPECT_START(desk, "ONCE.STATS", "$"); /* remembered, and not all of it is bob's */
+    text = shown(once_buf_bytes(&desk->out.buf));
+    assert_non_null(strstr(text, "\"begin\":{\"EXECUTE\":1}"));
+    assert_non_null(strstr(text, "\"namespaces\":[]}"));
+    desk->session.identity.known = false;
+    EXPECT_START(desk, "ONCE.STATS", "-NOAUTH ");
 }
 
 static void namespace__declared_or_not__its_policy(void **state)
 {
     struct desk *desk = *state;
 
-    EXPECT(desk, "ONCE.NAMESPACE pay",
-           "*26|$9|namespace|$3|pay|$8|declared|:0|$12|retention_ms|:86400000|$16|"
-           "retention_ms_max|:315576000000|$8|lease_ms|:30000|$12|lease_ms_max|:604800000|$11|"
-           "wait_ms_max|:60000|$5|doubt|$6|reject|$11|doubt_fixed|:0|$5|codes|$3|any|$6|on_5xx|$-1|"
-           "$15|result_size_max|:16777216|$7|by_user|:0|");
+    EXPECT(
+        desk, "ONCE.NAMESPACE pay",
+        "*26|$9|namespace|$3|pay|$8|declared|:0|$12|retention_ms|:86400000|$16|"
+        "retention_ms_max|:315576000000|$8|lease_ms|:30000|$12|lease_ms_max|:604800000|$11|"
+        "wait_ms_max|:60000|$8|on_doubt|$6|reject|$11|doubt_fixed|:0|$5|codes|$3|any|$6|on_5xx|$-1|"
+        "$15|result_size_max|:16777216|$7|by_user|:0|");
     EXPECT(desk, "ONCE.NAMESPACE a b",
            "-ERR wrong number of arguments for 'once.namespace' command|");
     desk_configure(desk, "dir = /nowhere\n[namespace web]\ncodes = http\ndoubt = retry\n");
@@ -539,6 +563,7 @@ int main(void)
         TWO(begin__bad_options__each_is_named),
         TWO(owners_calls__bad_arguments__each_is_named),
         TWO(fail_renew_checkpoint__answers),
+        TWO(stats__one_document__of_what_was_told),
         TWO(resolve_forget__answers),
         TWO(get__every_state__the_whole_record),
         TWO(complete__codes_of_http__released_or_doubt),

@@ -425,7 +425,7 @@ static void help__of_once__lines(void **state)
 {
     struct desk *desk = *state;
 
-    EXPECT_START(desk, "ONCE.HELP", "*19|$");
+    EXPECT_START(desk, "ONCE.HELP", "*21|$");
     EXPECT_START(desk, "ONCE.HELP once.get", "*4|$15|ONCE.GET ns key|$");
     EXPECT_START(desk, "ONCE.HELP client setname", "*3|$19|CLIENT SETNAME name|$");
     EXPECT(desk, "ONCE.HELP nope", "-ERR ONCE.HELP: there is no command 'nope' (ERR_INVALID)|");

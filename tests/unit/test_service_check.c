@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include "server/service_inner.h"
+
 static const char config_text[] =
     "dir = /nowhere\n"
     "[namespace *]\n"
@@ -327,6 +329,49 @@ static void check_look__listing__only_ones_own(void **state)
     desk_close(&desk);
 }
 
+/* What of the kept namespace is called, or NULL. */
+static const char *seen_as(struct desk *desk, const struct once__identity *who, const char *kept)
+{
+    static char text[ONCE_NAMESPACE_SIZE_MAX + 1];
+    struct once_bytes asked;
+
+    if (!once__service_sees(desk->config, who, once_bytes_of(kept), &asked))
+        return NULL;
+    memcpy(text, asked.data, asked.size);
+    text[asked.size] = '\0';
+    return text;
+}
+
+static void sees__all_namespaces__only_ones_own(void **state)
+{
+    struct desk desk;
+    const char *what = NULL;
+
+    (void)state;
+    desk_open(&desk);
+    assert_string_equal(seen_as(&desk, &desk.eve, "pay"), "pay");
+    assert_string_equal(seen_as(&desk, &desk.eve, "own@eve"), "own");
+    assert_null(seen_as(&desk, &desk.eve, "own@bob"));
+    assert_null(seen_as(&desk, &desk.eve, "own@ev"));
+    assert_null(seen_as(&desk, &desk.eve, "own"));
+    assert_null(seen_as(&desk, &desk.eve, "web"));
+    assert_null(seen_as(&desk, &desk.nobody, "pay"));
+    assert_string_equal(seen_as(&desk, &desk.ann, "own@bob"), "own@bob");
+    assert_string_equal(seen_as(&desk, &desk.ann, "web"), "web");
+    /* Who may use every namespace has but one scope in those that are by_user. */
+    assert_string_equal(seen_as(&desk, &desk.all, "web"), "web");
+    assert_null(seen_as(&desk, &desk.all, "own@bob"));
+    assert_int_equal(once__service_check_scan(desk.house.service, desk.config, &desk.eve, &what),
+                     ONCE_OK);
+    assert_int_equal(once__service_check_scan(desk.house.service, desk.config, &desk.nobody, &what),
+                     ONCE_ERR_DENIED);
+    assert_non_null(what);
+    once__service_open(desk.house.service, NULL);
+    assert_int_equal(once__service_check_scan(desk.house.service, desk.config, &desk.ann, &what),
+                     ONCE_ERR_LOADING);
+    desk_close(&desk);
+}
+
 /* ---- The policy ------------------------------------------------------------------------------ */
 
 static void check__nothing_said__the_policy_says_it(void **state)
@@ -562,7 +607,20 @@ static void check__resolve_and_forget__leave_an_audit_line(void **state)
     }
     call.op.ns = once_bytes_of("pay");
     assert_int_equal(once__service_check(service, desk.config, &desk.bob, &call), ONCE_ERR_DENIED);
+    /* And what came of it. */
+    assert_true(call.audited);
+    call.op = (struct once_op){.call = ONCE_CALL_RESOLVE,
+                               .ns = once_bytes_of("pay"),
+                               .key = once_bytes_of("k-2"),
+                               .done = true,
+                               .reply = {.word = ONCE_STALE}};
+    once__service_audit_end(service, &call);
+    call.op.reply = (struct once_reply){.err = ONCE_ERR_SPACE};
+    once__service_audit_end(service, &call);
     assert_true(read(file, text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "who=\"ann\" from=\"10.0.0.7:5\" what=\"resolve_done\" "
+                                 "namespace=\"pay\" key=\"k-2\" fence=0 outcome=\"STALE\"\n"));
+    assert_non_null(strstr(text, "outcome=\"ERR_SPACE\"\n"));
     assert_non_null(strstr(text, "resolve_not_done"));
     assert_non_null(strstr(text, "forget"));
     assert_non_null(strstr(text, "ann"));
@@ -588,6 +646,7 @@ int main(void)
         cmocka_unit_test(check__objects__only_ones_own),
         cmocka_unit_test(check_object__looking__only_at_ones_own),
         cmocka_unit_test(check_look__listing__only_ones_own),
+        cmocka_unit_test(sees__all_namespaces__only_ones_own),
         cmocka_unit_test(check__nothing_said__the_policy_says_it),
         cmocka_unit_test(check__something_said__is_held_against_the_policy),
         cmocka_unit_test(check__codes_are_statuses__some_are_no_answer),

@@ -5,6 +5,8 @@
 #ifndef ONCE_CLI_CLI_H
 #define ONCE_CLI_CLI_H
 
+#include <stddef.h>
+
 /* Exit statuses that scripts may rely on. */
 enum {
     CLI_OK = 0,     /* done or replayed */
@@ -21,24 +23,46 @@ enum {
     CLI_CONFIG = 78       /* the server's configuration is wrong */
 };
 
-/* One subcommand. run gets argv[0] = the subcommand's name. */
+struct cli_option;
+
+/* One subcommand. run gets argv[0] = the subcommand's name. Help, man pages and the shells'
+ * completions are all made from this; the shape of help is in help_text.h. */
 struct cli_command {
     const char *name;
     const char *summary; /* one line for `once --help` */
     const char *help;    /* the whole text of `once NAME --help` */
     int (*run)(int argc, char **argv);
+    const struct cli_option *options; /* what cli_args_next is given */
+    size_t option_count;
+    const char *words; /* first arguments that are words of ours, "show merge"; NULL: none */
+    /* Instead of options, where they are made from another table; NULL: they are not. */
+    const struct cli_option *(*make_options)(size_t *ret_count);
 };
+
+/* words of a command whose first argument is a command. */
+#define CLI_WORDS_COMMANDS "COMMAND"
 
 extern const struct cli_command cli_apply;
 extern const struct cli_command cli_backup;
+extern const struct cli_command cli_call;
 extern const struct cli_command cli_check;
+extern const struct cli_command cli_completion;
+extern const struct cli_command cli_forget;
+extern const struct cli_command cli_gateway;
+extern const struct cli_command cli_get;
+extern const struct cli_command cli_help;
 extern const struct cli_command cli_inspect;
 extern const struct cli_command cli_key;
 extern const struct cli_command cli_laws;
+extern const struct cli_command cli_ls;
+extern const struct cli_command cli_man;
 extern const struct cli_command cli_namespace;
 extern const struct cli_command cli_object;
+extern const struct cli_command cli_resolve;
+extern const struct cli_command cli_run;
 extern const struct cli_command cli_serve;
 extern const struct cli_command cli_sim;
+extern const struct cli_command cli_watch;
 
 /* "once NAME: message" and a pointer to --help on stderr; returns CLI_USAGE. With --json also one
  * object on stdout: {"error": message, "exit_status": status}. */

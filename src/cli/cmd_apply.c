@@ -41,7 +41,7 @@ static const char apply_help[] =
     "  --fingerprint TEXT, --fp TEXT\n"
     "             what must be the same in a retry (default: the effects); another one under the\n"
     "             same key is a MISMATCH\n"
-    "  --ttl TIME how long the answer is kept: 500ms, 90s, 5m, 24h, 7d (default: "
+    "  --ttl TIME  how long the answer is kept: 500ms, 90s, 5m, 24h, 7d (default: "
     "24h)\n" CLI_HELP_DIR CLI_HELP_SERVER "  --json     one JSON object for machines, errors too\n"
     "  --         what follows is no option, even if it begins with a dash\n"
     "\n"
@@ -405,7 +405,9 @@ static int apply_run(int argc, char **argv)
 
 const struct cli_command cli_apply = {
     .name = "apply",
-    .summary = "change objects under a key: once apply pay order-7 'ADD acct:42 -100 MIN 0'",
+    .summary = "change objects under a key, all or nothing",
     .help = apply_help,
     .run = apply_run,
+    .options = apply_options,
+    .option_count = sizeof(apply_options) / sizeof(apply_options[0]),
 };

@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <once/store.h>
 
@@ -14,6 +13,7 @@
 #include "cli/echo.h"
 #include "cli/folder.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 
 static const char backup_help[] =
     "usage: once backup [--dir DIR] [--json] TARGET\n"
@@ -45,26 +45,6 @@ struct backup_args {
     const char *target;
 };
 
-struct progress {
-    bool shown; /* on a terminal */
-    uint64_t percent;
-    uint64_t done;
-};
-
-static void show_progress(void *user, uint64_t done, uint64_t all)
-{
-    struct progress *progress = user;
-    uint64_t percent = all > 0 ? done * 100 / all : 0;
-
-    progress->done = done;
-    if (!progress->shown || percent == progress->percent)
-        return;
-    progress->percent = percent;
-    fprintf(stderr, "\r%3" PRIu64 " %%  %" PRIu64 " of %" PRIu64 " MiB", percent, done >> 20,
-            all >> 20);
-    fflush(stderr);
-}
-
 static int read_args(int argc, char **argv, struct backup_args *ret_args)
 {
     struct backup_args args = {0};
@@ -94,7 +74,7 @@ static int read_args(int argc, char **argv, struct backup_args *ret_args)
 static int backup_run(int argc, char **argv)
 {
     struct backup_args args = {0};
-    struct progress progress = {.shown = isatty(STDERR_FILENO), .percent = UINT64_MAX};
+    struct cli_progress progress;
     struct once_message message = {{0}};
     char *folder = NULL;
     int err, status = read_args(argc, argv, &args);
@@ -103,9 +83,9 @@ static int backup_run(int argc, char **argv)
         status = cli_folder(&cli_backup, args.dir, &folder);
     if (status != CLI_OK)
         return status;
-    err = once_backup(folder, args.target, show_progress, &progress, &message);
-    if (progress.shown && progress.percent != UINT64_MAX)
-        fputs("\r\033[K", stderr);
+    cli_progress_start(&progress, "copying");
+    err = once_backup(folder, args.target, cli_progress_bytes, &progress, &message);
+    cli_progress_wipe(&progress);
     if (err != ONCE_OK) {
         status = cli_store_error(&cli_backup, err, &message);
     } else if (args.json) {
@@ -126,4 +106,6 @@ const struct cli_command cli_backup = {
     .summary = "copy a store, also while it is in use",
     .help = backup_help,
     .run = backup_run,
+    .options = backup_options,
+    .option_count = sizeof(backup_options) / sizeof(backup_options[0]),
 };

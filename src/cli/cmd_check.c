@@ -13,6 +13,7 @@
 #include "cli/echo.h"
 #include "cli/folder.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "engine/check.h"
 #include "object/object.h"
 
@@ -377,6 +378,19 @@ static bool may_repair(const struct check_args *args, const struct showing *show
     return answer[0] == 'y' || answer[0] == 'Y';
 }
 
+/* A large store takes a while. */
+static int check_watched(struct once__vfs *vfs, const char *what, struct once__check **ret_check,
+                         struct once_message *ret_message)
+{
+    struct cli_progress progress;
+    int err;
+
+    cli_progress_start(&progress, what);
+    err = once__check_new_watched(vfs, cli_progress_bytes, &progress, ret_check, ret_message);
+    cli_progress_wipe(&progress);
+    return err;
+}
+
 /* Mends, and looks whether all is well then. */
 static int repair(const char *folder, struct once__vfs *vfs, struct once__check *check)
 {
@@ -385,7 +399,7 @@ static int repair(const char *folder, struct once__vfs *vfs, struct once__check 
     int status, err = once__check_repair(check, print_step, NULL, &message);
 
     if (err == ONCE_OK)
-        err = once__check_new(vfs, &again, &message);
+        err = check_watched(vfs, "checking again", &again, &message);
     if (err != ONCE_OK) {
         (void)cli_message(&cli_check, 0, "%s", message.text);
         return cli_store_status(err);
@@ -488,7 +502,7 @@ static int check_run(int argc, char **argv)
     if (status == CLI_OK)
         status = cli_folder_take(&cli_check, folder, &vfs);
     if (status == CLI_OK) {
-        err = once__check_new(vfs, &check, &message);
+        err = check_watched(vfs, "checking", &check, &message);
         status = err == ONCE_OK ? show(&args, folder, vfs, check)
                                 : cli_store_error(&cli_check, err, &message);
     }
@@ -504,4 +518,6 @@ const struct cli_command cli_check = {
     .summary = "verify a store; repair a damaged one",
     .help = check_help,
     .run = check_run,
+    .options = check_options,
+    .option_count = sizeof(check_options) / sizeof(check_options[0]),
 };

@@ -398,4 +398,6 @@ const struct cli_command cli_inspect = {
     .summary = "show what a file of a store holds",
     .help = inspect_help,
     .run = inspect_run,
+    .options = inspect_options,
+    .option_count = sizeof(inspect_options) / sizeof(inspect_options[0]),
 };

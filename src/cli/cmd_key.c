@@ -51,6 +51,14 @@ static const struct cli_option fingerprint_options[] = {
     {"--json-body", NULL, OPTION_JSON_BODY},
 };
 
+/* What all of them have together, for whoever reads about them. */
+static const struct cli_option all_options[] = {
+    {"--json", NULL, OPTION_JSON},           {"-n", "N", OPTION_COUNT},
+    {"--method", "METHOD", OPTION_METHOD},   {"--path", "PATH", OPTION_PATH},
+    {"--query", "QUERY", OPTION_QUERY},      {"--header", "'NAME: VALUE'", OPTION_HEADER},
+    {"--json-body", NULL, OPTION_JSON_BODY},
+};
+
 struct action_row {
     const char *name;
     const char *usage; /* what stands behind the name */
@@ -284,10 +292,11 @@ const struct cli_command cli_key = {
         "keep\n"
         "it, and send it unchanged with every retry.\n"
         "\n"
-        "  uuid7 [-n N]        a UUID version 7: carries its birth time, so that a retry that "
+        "  uuid7               a UUID version 7: carries its birth time, so that a retry that "
         "comes\n"
         "                      too late is refused instead of run again. Choose this if you can.\n"
-        "  uuid4 [-n N]        a random UUID\n"
+        "  uuid4               a random UUID\n"
+        "    -n N              so many of either (default: 1)\n"
         "  digest PART...      SHA-256 of the parts: the same parts, the same key\n"
         "  sequence CLIENT N   CLIENT:N, for a client that numbers its requests\n"
         "  business ID         an id that you have already, checked\n"
@@ -314,4 +323,7 @@ const struct cli_command cli_key = {
         "bad\n"
         "clock, or an output that cannot be written\n",
     .run = run,
+    .options = all_options,
+    .option_count = sizeof(all_options) / sizeof(all_options[0]),
+    .words = "uuid7 uuid4 digest sequence business explain fingerprint",
 };

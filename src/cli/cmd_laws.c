@@ -492,4 +492,6 @@ const struct cli_command cli_laws = {
     .summary = "which operations may be repeated, reordered, regrouped; check your own merge",
     .help = laws_help,
     .run = laws_run,
+    .options = laws_options,
+    .option_count = sizeof(laws_options) / sizeof(laws_options[0]),
 };

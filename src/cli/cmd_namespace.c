@@ -92,7 +92,7 @@ static void show_json(const struct once__policy *policy, const char *name, bool 
     fputs("{\"namespace\":", stdout);
     cli_json_string(stdout, once_bytes_of(name));
     printf(",\"declared\":%s,\"retention_ms\":%lld,\"retention_ms_max\":%lld,\"lease_ms\":%lld,"
-           "\"lease_ms_max\":%lld,\"wait_ms_max\":%lld,\"doubt\":\"%s\",\"doubt_fixed\":%s,"
+           "\"lease_ms_max\":%lld,\"wait_ms_max\":%lld,\"on_doubt\":\"%s\",\"doubt_fixed\":%s,"
            "\"codes\":\"%s\",",
            declared ? "true" : "false", (long long)policy->retention_ms,
            (long long)policy->retention_ms_max, (long long)policy->lease_ms,
@@ -221,7 +221,7 @@ static void read_policy(const struct once__answer_item *map, struct once__policy
         .lease_ms = number_of(map, "lease_ms"),
         .lease_ms_max = number_of(map, "lease_ms_max"),
         .wait_ms_max = number_of(map, "wait_ms_max"),
-        .on_doubt = word_is(map, "doubt", "retry") ? ONCE_ON_DOUBT_RETRY : ONCE_ON_DOUBT_REJECT,
+        .on_doubt = word_is(map, "on_doubt", "retry") ? ONCE_ON_DOUBT_RETRY : ONCE_ON_DOUBT_REJECT,
         .doubt_fixed = number_of(map, "doubt_fixed") != 0,
         .codes = word_is(map, "codes", "http") ? ONCE__CODES_HTTP : ONCE__CODES_ANY,
         .result_size_max = (size_t)number_of(map, "result_size_max"),
@@ -306,4 +306,6 @@ const struct cli_command cli_namespace = {
     .summary = "what holds in each namespace: retention, lease, doubts",
     .help = namespace_help,
     .run = namespace_run,
+    .options = namespace_options,
+    .option_count = sizeof(namespace_options) / sizeof(namespace_options[0]),
 };

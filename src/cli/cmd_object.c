@@ -46,7 +46,7 @@ static const char object_help[] =
     "\n"
     "  --after N  read behind this number; of buckets: skip so many (default: 0)\n"
     "  --count N  read at most so many, up to 1000 (default: 100)\n"
-    "  --since    a version, or of `changes` a cursor; both are told with what was "
+    "  --since N  a version, or of `changes` a cursor; both are told with what was "
     "given\n" CLI_HELP_DIR CLI_HELP_SERVER
     "  --json     one JSON object for machines, errors too; bytes are in base64\n"
     "  --         what follows is no option, even if it begins with a dash\n"
@@ -243,4 +243,7 @@ const struct cli_command cli_object = {
     .summary = "show objects; exchange them with another store",
     .help = object_help,
     .run = object_run,
+    .options = object_options,
+    .option_count = sizeof(object_options) / sizeof(object_options[0]),
+    .words = "show merge delta changes sync",
 };

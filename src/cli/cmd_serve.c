@@ -3,6 +3,7 @@
  * `once serve`: runs the server. Flags go over variables, variables over the file; there is a flag
  * for every setting of the whole server, made from the table of settings.
  */
+#include <errno.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,11 +20,11 @@
 #include "server/server.h"
 #include "server/tls.h"
 
-enum { LARGE_MEMORY = 1 << 18 };
+enum { LARGE_MEMORY = 1 << 18, OWNER_SIZE = 256 };
 
 static const char serve_help[] =
     "usage: once serve [--config FILE] [SETTING...]\n"
-    "       once serve [--config FILE] [SETTING...] --check-config\n"
+    "       once serve [--config FILE] [SETTING...] [--json] --check-config\n"
     "       once serve --hash-password | --make-token | --help-settings | --help-commands\n"
     "\n"
     "Serves a store over the Redis protocol (127.0.0.1:7411, and once.sock in the folder) and "
@@ -35,6 +36,9 @@ static const char serve_help[] =
     "\n"
     "  --config FILE            read settings from this file (default: $ONCE_CONFIG, else none)\n"
     "  --check-config           say whether the configuration is right, and what it comes to\n"
+    "  --json                   errors, and what --check-config says, as one JSON object; the log "
+    "is\n"
+    "                           JSON with --log json\n"
     "  --hash-password          read a password, print the line of the file for it\n"
     "  --make-token             print a new token, and the line of the file for it\n"
     "  --help-settings          every setting, as a page\n"
@@ -70,6 +74,7 @@ enum { FLAGS_MAX = 64, OPTIONS_MAX = 64, NAME_SIZE = 40 };
 
 enum option {
     OPTION_CONFIG,
+    OPTION_JSON,
     OPTION_CHECK,
     OPTION_HASH,
     OPTION_TOKEN,
@@ -81,6 +86,7 @@ enum option {
 /* What the arguments say; also what a reload reads again. */
 struct serve_args {
     const char *config;
+    bool json;
     int only; /* one of the options that print something and end; OPTION_CONFIG is none */
     struct once__setting flags[FLAGS_MAX];
     size_t flag_count;
@@ -94,40 +100,43 @@ static void flag_name(const char *setting, char ret_name[NAME_SIZE])
         *c = *c == '_' ? '-' : *c;
 }
 
-/* Settings of the whole server come first in the table. */
-static size_t make_options(struct cli_option *options, char names[][NAME_SIZE])
+/* A setting's name stands at its index in once__settings; messages point into it. */
+static char names[OPTIONS_MAX][NAME_SIZE];
+
+/* Our own, and a flag for every setting of the whole server: those have no section. */
+static const struct cli_option *make_options(size_t *ret_count)
 {
     static const struct cli_option own[] = {
         {"--config", "FILE", OPTION_CONFIG},
+        {"--json", NULL, OPTION_JSON},
         {"--check-config", NULL, OPTION_CHECK},
         {"--hash-password", NULL, OPTION_HASH},
         {"--make-token", NULL, OPTION_TOKEN},
         {"--help-settings", NULL, OPTION_HELP_SETTINGS},
         {"--help-commands", NULL, OPTION_HELP_COMMANDS},
     };
+    static struct cli_option options[OPTIONS_MAX];
     size_t count = sizeof(own) / sizeof(own[0]);
 
     memcpy(options, own, sizeof(own));
-    for (size_t i = 0; i < once__setting_count && count < OPTIONS_MAX; i++) {
+    for (size_t i = 0; i < once__setting_count && i < OPTIONS_MAX && count < OPTIONS_MAX; i++) {
         if (once__settings[i].section[0] != '\0')
             continue;
         flag_name(once__settings[i].name, names[i]);
         options[count++] = (struct cli_option){names[i], once__settings[i].value,
                                                OPTION_SETTINGS + (int)i};
     }
-    return count;
+    *ret_count = count;
+    return options;
 }
 
 static int read_args(int argc, char **argv, struct serve_args *args)
 {
-    static struct cli_option options[OPTIONS_MAX];
-    static char names[OPTIONS_MAX][NAME_SIZE]; /* messages point into it */
     struct cli_args reader = {.command = &cli_serve, .argc = argc, .argv = argv, .next = 1};
     const char *value;
     int got;
 
-    reader.options = options;
-    reader.option_count = make_options(options, names);
+    reader.options = make_options(&reader.option_count);
     while ((got = cli_args_next(&reader, &value)) != CLI_ARG_END) {
         if (got == CLI_ARG_WRONG)
             return CLI_USAGE;
@@ -137,6 +146,8 @@ static int read_args(int argc, char **argv, struct serve_args *args)
             return cli_usage(&cli_serve, "--config stands twice");
         if (got == OPTION_CONFIG) {
             args->config = value;
+        } else if (got == OPTION_JSON) {
+            args->json = true;
         } else if (got < OPTION_SETTINGS) {
             if (args->only != OPTION_CONFIG && args->only != got)
                 return cli_usage(&cli_serve, "one thing at a time, please");
@@ -187,7 +198,27 @@ static int check_certificate(const struct once__config *config)
                      cli_clean(message.text[0] ? message.text : once_err_text(err)).text);
 }
 
-static int check_config(const struct once__config *config)
+static void show_config_json(const struct once__config *config, struct once_bytes text)
+{
+    fputs("{\"ok\":true,\"configuration\":", stdout);
+    cli_json_string(stdout, text);
+    fputs(",\"warnings\":[", stdout);
+    for (size_t i = 0; i < config->warning_count; i++) {
+        fputs(i > 0 ? "," : "", stdout);
+        cli_json_string(stdout, once_bytes_of(config->warnings[i]));
+    }
+    puts("]}");
+}
+
+static void show_config(const struct once__config *config, struct once_bytes text)
+{
+    puts("ok");
+    cli_print_lines(stdout, text);
+    for (size_t i = 0; i < config->warning_count; i++)
+        fprintf(stderr, "once serve: warning: %s\n", cli_clean(config->warnings[i]).text);
+}
+
+static int check_config(const struct once__config *config, bool json)
 {
     struct once_buf text;
     int status = check_certificate(config), err;
@@ -196,12 +227,10 @@ static int check_config(const struct once__config *config)
         return status;
     once_buf_init(&text, 1U << 26);
     err = once__config_show(config, &text);
-    if (err == ONCE_OK) {
-        puts("ok");
-        cli_print_text(stdout, once_buf_bytes(&text));
-        for (size_t i = 0; i < config->warning_count; i++)
-            fprintf(stderr, "once serve: warning: %s\n", config->warnings[i]);
-    }
+    if (err == ONCE_OK && json)
+        show_config_json(config, once_buf_bytes(&text));
+    else if (err == ONCE_OK)
+        show_config(config, once_buf_bytes(&text));
     once_buf_release(&text);
     if (err != ONCE_OK)
         return cli_error(&cli_serve, CLI_INTERNAL, "%s", once_err_text(err));
@@ -210,7 +239,28 @@ static int check_config(const struct once__config *config)
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* Two lines for whoever started it by hand. */
+/* A word that a shell reads as it stands. */
+static bool is_plain(const char *word)
+{
+    return word[0] != '\0' &&
+           word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                             "0123456789/._+-")] == '\0';
+}
+
+static void print_address(const char *host, unsigned port)
+{
+    fprintf(stderr, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+/* Where someone on this machine finds what listens there. */
+static const char *own_host(const char *host)
+{
+    if (strcmp(host, "0.0.0.0") == 0)
+        return "127.0.0.1";
+    return strcmp(host, "::") == 0 ? "::1" : host;
+}
+
+/* A few lines for whoever started it by hand: what is where, and what to type next. */
 static void greet(const struct once__server *server, const struct once__config *config)
 {
     bool resp = config->resp_count > 0, http = config->http_count > 0;
@@ -218,24 +268,44 @@ static void greet(const struct once__server *server, const struct once__config *
     if (!isatty(STDERR_FILENO))
         return;
     fputs("once serves", stderr);
-    if (resp)
-        fprintf(stderr, " RESP on %s:%u", config->resp[0].host, once__server_resp_port(server, 0));
-    if (http)
-        fprintf(stderr, "%s HTTP on %s:%u", resp ? " and" : "", config->http[0].host,
-                once__server_http_port(server, 0));
+    if (resp) {
+        fputs(" RESP on ", stderr);
+        print_address(config->resp[0].host, once__server_resp_port(server, 0));
+    }
+    if (http) {
+        fputs(resp ? " and HTTP on " : " HTTP on ", stderr);
+        print_address(config->http[0].host, once__server_http_port(server, 0));
+    }
     fprintf(stderr, "%s from %s; Ctrl-C stops it\n", resp || http ? "," : "", config->folder);
+    if (is_plain(program_invocation_name) && is_plain(config->folder))
+        fprintf(stderr, "try: %s run --dir %s hello -- date\n", program_invocation_name,
+                config->folder);
     if (resp && !config->resp[0].tls)
         fprintf(stderr, "try: redis-cli -p %u ONCE.BEGIN demo k1\n",
                 once__server_resp_port(server, 0));
-    else if (http && !config->http[0].tls)
-        fprintf(stderr, "try: curl http://127.0.0.1:%u/healthz\n",
-                once__server_http_port(server, 0));
+    if (http) {
+        fprintf(stderr, "see: %s://", config->http[0].tls ? "https" : "http");
+        print_address(own_host(config->http[0].host), once__server_http_port(server, 0));
+        fputs("/\n", stderr);
+    }
 }
 
 /* A store's option comes from the configuration here. */
 static int run_status(int err)
 {
     return err == ONCE_ERR_INVALID ? CLI_CONFIG : cli_store_status(err);
+}
+
+/* A port in use is most often that of a server which has this very folder. */
+static int tell_start(const struct once__config *config, int err, const char *what)
+{
+    char owner[OWNER_SIZE];
+
+    if (err == ONCE_ERR_IO && cli_folder_owner(config->folder, owner, sizeof(owner)))
+        return cli_error(&cli_serve, run_status(err), "%s. '%s' is served already, by %s",
+                         cli_clean(what).text, cli_echo(config->folder).text,
+                         owner[0] ? owner : "another process");
+    return cli_error(&cli_serve, run_status(err), "%s", cli_clean(what).text);
 }
 
 static int serve(struct serve_args *args, struct once__config *config)
@@ -254,10 +324,10 @@ static int serve(struct serve_args *args, struct once__config *config)
     (void)signal(SIGPIPE, SIG_IGN);
     (void)signal(SIGXFSZ, SIG_IGN); /* a limit on files is a failed write, and says so */
     err = once__server_new(&setup, &server, &message);
-    if (err == ONCE_OK) {
-        greet(server, config);
-        err = once__server_run(server, &message);
-    }
+    if (err != ONCE_OK)
+        return tell_start(config, err, message.text[0] ? message.text : once_err_text(err));
+    greet(server, config);
+    err = once__server_run(server, &message);
     once__server_free(server);
     if (err == ONCE_OK)
         return CLI_OK;
@@ -285,7 +355,7 @@ static int serve_run(int argc, char **argv)
     err = read_config(&args, &config, &error);
     if (err != ONCE_OK)
         return cli_error(&cli_serve, config_status(err), "%s", cli_clean(error.text).text);
-    status = args.only == OPTION_CHECK ? check_config(config) : serve(&args, config);
+    status = args.only == OPTION_CHECK ? check_config(config, args.json) : serve(&args, config);
     once__config_unref(config);
     return status;
 }
@@ -295,4 +365,5 @@ const struct cli_command cli_serve = {
     .summary = "serve a store over the Redis protocol and HTTP",
     .help = serve_help,
     .run = serve_run,
+    .make_options = make_options,
 };

@@ -271,4 +271,5 @@ const struct cli_command cli_sim = {
         "\n"
         "Exit status: 0 the story ended well; 71 it did not, which is a bug; 64 usage.\n",
     .run = run,
+    .words = "payment",
 };

@@ -48,6 +48,31 @@ struct cli_echo cli_echo_bytes(struct once_bytes text)
     return echo;
 }
 
+struct cli_quoted cli_quoted(struct once_bytes word)
+{
+    static const char cut[] = "...'", quote[] = "'\\''";
+    struct cli_quoted quoted = {"'"};
+    size_t size = 1;
+
+    for (size_t i = 0; i < word.size; i++) {
+        char piece[ESCAPE_SIZE + 1];
+        size_t width = sizeof(quote) - 1;
+
+        if (word.data[i] == '\'')
+            memcpy(piece, quote, sizeof(quote));
+        else
+            width = echo_byte(word.data[i], piece);
+        if (size + width + sizeof(cut) > sizeof(quoted.text)) {
+            memcpy(quoted.text + size, cut, sizeof(cut));
+            return quoted;
+        }
+        memcpy(quoted.text + size, piece, width);
+        size += width;
+    }
+    quoted.text[size] = '\'';
+    return quoted;
+}
+
 struct cli_echo cli_echo(const char *text)
 {
     return cli_echo_bytes(once_bytes_of(text));
@@ -86,8 +111,7 @@ void cli_point(FILE *out, struct once_bytes text, size_t offset)
     fprintf(out, "%*s\n", (int)caret + 1, "^");
 }
 
-/* How many bytes the UTF-8 character at the start has: 0 when it is none (RFC 3629). */
-static size_t utf8_size(struct once_bytes text)
+size_t cli_utf8_size(struct once_bytes text)
 {
     static const struct {
         uint8_t first_min, first_max;
@@ -120,7 +144,7 @@ void cli_json_string(FILE *out, struct once_bytes text)
     fputc('"', out);
     while (text.size > 0) {
         uint8_t byte = text.data[0];
-        size_t size = utf8_size(text);
+        size_t size = cli_utf8_size(text);
 
         if (size == 0)
             fprintf(out, "\\\\x%02x", byte);
@@ -141,7 +165,7 @@ void cli_json_string(FILE *out, struct once_bytes text)
 static bool is_utf8(struct once_bytes text)
 {
     while (text.size > 0) {
-        size_t size = utf8_size(text);
+        size_t size = cli_utf8_size(text);
 
         if (size == 0)
             return false;

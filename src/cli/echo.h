@@ -19,8 +19,20 @@ struct cli_echo {
 struct cli_echo cli_echo(const char *text);
 struct cli_echo cli_echo_bytes(struct once_bytes text);
 
+/* A word of a command that is shown to be typed: in quotes that a shell understands, whatever is in
+ * it. Whole, if it is a key or a namespace. */
+struct cli_quoted {
+    char text[1100]; /* a key of 255 quotes */
+};
+
+struct cli_quoted cli_quoted(struct once_bytes word);
+
 /* The same for text that must not be cut. */
 void cli_print(FILE *out, struct once_bytes text);
+
+/* How many bytes the UTF-8 character at the start of some bytes has: 0 when it is none (RFC 3629).
+ */
+size_t cli_utf8_size(struct once_bytes text);
 
 /* Two lines: the text around offset (at most its size), and a caret under it. Nothing for no text.
  * */

@@ -22,14 +22,15 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-int cli_folder(const struct cli_command *command, const char *given, char **ret_folder)
+int cli_folder_find(const char *given, char **ret_folder, const char **ret_what)
 {
     const char *data = variable("XDG_DATA_HOME"), *home = variable("HOME");
     char *folder = NULL;
     int size = 0;
 
+    *ret_what = given ? "--dir is empty" : "which folder? Give --dir, or set ONCE_DIR";
     if (given && !given[0])
-        return cli_usage(command, "--dir is empty");
+        return ONCE_ERR_INVALID;
     if (!given)
         given = variable("ONCE_DIR");
     if (given)
@@ -39,11 +40,23 @@ int cli_folder(const struct cli_command *command, const char *given, char **ret_
     else if (home)
         size = asprintf(&folder, "%s/.local/share/once", home);
     else
-        return cli_usage(command, "which folder? Give --dir, or set ONCE_DIR");
+        return ONCE_ERR_INVALID;
+    *ret_what = once_err_text(ONCE_ERR_MEMORY);
     if (size < 0 || !folder)
-        return cli_error(command, CLI_INTERNAL, "%s", once_err_text(ONCE_ERR_MEMORY));
+        return ONCE_ERR_MEMORY;
     *ret_folder = folder;
-    return CLI_OK;
+    return ONCE_OK;
+}
+
+int cli_folder(const struct cli_command *command, const char *given, char **ret_folder)
+{
+    const char *what;
+    int err = cli_folder_find(given, ret_folder, &what);
+
+    if (err == ONCE_OK)
+        return CLI_OK;
+    return err == ONCE_ERR_INVALID ? cli_usage(command, "%s", what)
+                                   : cli_error(command, CLI_INTERNAL, "%s", what);
 }
 
 int cli_store_status(int err)
@@ -152,4 +165,23 @@ int cli_folder_take(const struct cli_command *command, const char *folder,
     }
     *ret_vfs = vfs;
     return CLI_OK;
+}
+
+bool cli_folder_owner(const char *folder, char *ret_owner, size_t size)
+{
+    struct once__vfs *vfs = NULL;
+    char text[TEXT_SIZE];
+    bool has_store = false, owned = false;
+    int error = 0;
+
+    if (once__vfs_open(folder, false, &vfs, &error) != ONCE_OK)
+        return false;
+    ret_owner[0] = '\0';
+    snprintf(text, sizeof(text), "process %ld, looking\n", (long)getpid());
+    if (vfs->ops->list(vfs, note_store, &has_store) == ONCE_OK && has_store)
+        owned = vfs->ops->lock(vfs, ONCE__LOCK_NAME, text, ret_owner, size) == ONCE_ERR_LOCKED;
+    ret_owner[strcspn(ret_owner, "\n")] = '\0';
+    clean(ret_owner);
+    vfs->ops->free(vfs);
+    return owned;
 }

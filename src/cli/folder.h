@@ -15,10 +15,17 @@
  * Otherwise tells what is wrong, and returns an exit status that is not CLI_OK. */
 int cli_folder(const struct cli_command *command, const char *given, char **ret_folder);
 
+/* The same, and tells nobody: ONCE_ERR_INVALID, ONCE_ERR_MEMORY, and *ret_what says why. */
+ONCE_MUST_CHECK int cli_folder_find(const char *given, char **ret_folder, const char **ret_what);
+
 /* Opens and locks a folder that holds a store, so that nobody else changes it: the caller frees the
  * vfs. Otherwise tells what is wrong, and returns an exit status that is not CLI_OK. */
 int cli_folder_take(const struct cli_command *command, const char *folder,
                     struct once__vfs **ret_vfs);
+
+/* Whether somebody owns the store in this folder at this moment, and who: "pid 17 (once) on host
+ * since …", which may be empty. */
+bool cli_folder_owner(const char *folder, char *ret_owner, size_t size);
 
 /* The exit status for an error of a store. */
 int cli_store_status(int err);

@@ -3,6 +3,7 @@
  * The one binary, `once`: finds the subcommand and runs it.
  */
 #include "cli/cli.h"
+#include "cli/commands.h"
 #include "cli/echo.h"
 #include "cli/options.h"
 
@@ -13,27 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct cli_command *const commands[] = {
-    &cli_serve, &cli_key, &cli_apply, &cli_object,  &cli_namespace,
-    &cli_laws,  &cli_sim, &cli_check, &cli_inspect, &cli_backup};
-
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]), MESSAGE_SIZE = 4096 };
+enum { MESSAGE_SIZE = 4096 };
 
 static bool errors_as_json; /* --json was given */
-
-static void print_help(FILE *out)
-{
-    fputs("once: exactly-once effects over at-least-once networks\n"
-          "\n"
-          "usage: once COMMAND [ARGUMENTS]\n"
-          "       once COMMAND --help\n"
-          "       once --version\n"
-          "\n"
-          "commands:\n",
-          out);
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
-}
 
 static bool is_help(const char *arg)
 {
@@ -86,32 +69,44 @@ int cli_message(const struct cli_command *command, int status, const char *forma
     return status;
 }
 
+static int tell_no_command(const char *name)
+{
+    const char *nearest = cli_command_nearest(name);
+
+    fprintf(stderr, "once: there is no command '%s'", cli_echo(name).text);
+    if (nearest)
+        fprintf(stderr, "; did you mean '%s'?", nearest);
+    fputs(name[0] == '-' ? "; the command comes first\nTry 'once --help'.\n"
+                         : "\nTry 'once --help'.\n",
+          stderr);
+    return CLI_USAGE;
+}
+
 static int run(int argc, char **argv)
 {
+    const struct cli_command *command;
+
     if (argc < 2) {
-        print_help(stderr);
+        cli_print_overview(stderr);
         return CLI_USAGE;
     }
-    if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
-        print_help(stdout);
+    if (is_help(argv[1])) {
+        cli_print_overview(stdout);
         return CLI_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("once " ONCE_VERSION);
         return CLI_OK;
     }
-    for (int i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(argv[1], commands[i]->name) != 0)
-            continue;
-        if (cli_has_flag(argc - 1, argv + 1, "--help") || cli_has_flag(argc - 1, argv + 1, "-h")) {
-            fputs(commands[i]->help, stdout);
-            return CLI_OK;
-        }
-        errors_as_json = cli_has_flag(argc - 1, argv + 1, "--json");
-        return commands[i]->run(argc - 1, argv + 1);
+    command = cli_command_find(argv[1]);
+    if (!command)
+        return tell_no_command(argv[1]);
+    if (cli_has_flag(argc - 1, argv + 1, "--help") || cli_has_flag(argc - 1, argv + 1, "-h")) {
+        fputs(command->help, stdout);
+        return CLI_OK;
     }
-    fprintf(stderr, "once: there is no command '%s'\nTry 'once --help'.\n", cli_echo(argv[1]).text);
-    return CLI_USAGE;
+    errors_as_json = cli_has_flag(argc - 1, argv + 1, "--json");
+    return command->run(argc - 1, argv + 1);
 }
 
 /* Where standard files were closed, the next ones that are opened would take their numbers, and

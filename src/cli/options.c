@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/echo.h"
 
 static bool is_option(const char *arg)
@@ -25,18 +26,30 @@ static const struct cli_option *find(const struct cli_args *args, const char *na
     return NULL;
 }
 
+static int tell_unknown(const struct cli_args *args, const char *arg, size_t size)
+{
+    struct once__nearest nearest = {.typed = arg, .size = size};
+
+    for (size_t i = 0; i < args->option_count; i++)
+        once__nearest_try(&nearest, args->options[i].name);
+    if (nearest.best != NULL)
+        (void)cli_usage(args->command, "there is no option '%s' here; did you mean %s?",
+                        cli_echo(arg).text, nearest.best);
+    else
+        (void)cli_usage(args->command, "there is no option '%s' here%s", cli_echo(arg).text,
+                        arg[1] == '-' ? "" : "; a value that begins with a dash goes behind --");
+    return CLI_ARG_WRONG;
+}
+
 static int read_option(struct cli_args *args, const char *arg, const char **ret_value)
 {
     const char *equals = strchr(arg, '=');
     const char *value = equals != NULL ? equals + 1 : NULL;
-    const struct cli_option *option = find(args, arg,
-                                           equals != NULL ? (size_t)(equals - arg) : strlen(arg));
+    size_t size = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
+    const struct cli_option *option = find(args, arg, size);
 
-    if (option == NULL) {
-        (void)cli_usage(args->command, "there is no option '%s' here%s", cli_echo(arg).text,
-                        arg[1] == '-' ? "" : "; a value that begins with a dash goes behind --");
-        return CLI_ARG_WRONG;
-    }
+    if (option == NULL)
+        return tell_unknown(args, arg, size);
     if (option->value == NULL && value != NULL) {
         (void)cli_usage(args->command, "%s takes no value: '%s'", option->name, cli_echo(arg).text);
         return CLI_ARG_WRONG;

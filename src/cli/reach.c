@@ -8,14 +8,42 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 
 #include "cli/echo.h"
 #include "cli/folder.h"
 #include "cli/options.h"
+#include "cli/progress.h"
 #include "cli/reach_server.h"
 #include "client/client.h"
 
 static const char SOCKET_NAME[] = "once.sock"; /* in the folder; see server/config.h */
+
+enum { POLL_MS_FIRST = 20, POLL_MS_MAX = 100 }; /* a crowd that waits for long asks less often */
+
+/* ---- Time ------------------------------------------------------------------------------------ */
+
+once_ms reach_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (once_ms)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Those who wait for the same thing must not all come back at the same moment. */
+void reach_sleep(once_ms min_ms, once_ms max_ms)
+{
+    uint64_t dice;
+    struct timespec time;
+    int64_t us = min_ms * 1000;
+
+    if (max_ms > min_ms && getrandom(&dice, sizeof(dice), GRND_NONBLOCK) == (ssize_t)sizeof(dice))
+        us += (int64_t)(dice % (uint64_t)((max_ms - min_ms) * 1000));
+    time = (struct timespec){.tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000};
+    (void)nanosleep(&time, NULL);
+}
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
@@ -26,86 +54,187 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-static int open_server(const struct cli_command *command, const char *address,
-                       struct cli_reach *reach)
+static int open_server(struct cli_reach *reach)
 {
     const struct once__client_options options = {.user = variable("ONCE_USER"),
                                                  .password = variable("ONCE_PASSWORD"),
                                                  .tls_ca = variable("ONCE_TLS_CA")};
-    struct once_message message = {""};
-    int err;
+    int err = once__client_open(reach->name, &options, &reach->client, &reach->message);
 
-    if (options.user && !options.password)
-        return cli_usage(command, "ONCE_USER is set and ONCE_PASSWORD is not");
-    err = once__client_open(address, &options, &reach->client, &message);
-    if (err == ONCE_ERR_INVALID)
-        return cli_usage(command, "'%s' is no address of a server: %s", cli_echo(address).text,
-                         message.text);
-    if (err == ONCE_ERR_DAMAGED)
-        err = ONCE_ERR_IO; /* what it said is, not its store */
-    if (err != ONCE_OK)
-        return cli_store_error(command, err, &message);
-    return CLI_OK;
+    reach->strange = err == ONCE_ERR_DAMAGED;
+    return reach->strange ? ONCE_ERR_IO : err; /* what it said is, not its store */
 }
 
 /* Who owns the folder may be a server; it asks nobody who has the right to open the socket. */
-static bool open_owner(const char *folder, struct cli_reach *reach)
+static bool open_owner(struct cli_reach *reach)
 {
     char *path = NULL;
     bool open;
 
-    if (asprintf(&path, "%s/%s", folder, SOCKET_NAME) < 0)
+    if (asprintf(&path, "%s/%s", reach->name, SOCKET_NAME) < 0)
         return false;
     open = once__client_open(path, NULL, &reach->client, NULL) == ONCE_OK;
     free(path);
     return open;
 }
 
-static int open_folder(const struct cli_command *command, const char *folder, bool may_make,
-                       struct cli_reach *reach)
-{
-    struct once_options options = {.must_exist = !may_make};
-    struct once_message message = {""};
-    int err = once_open(folder, &options, &reach->store, &message);
+struct patience {
+    once_ms end_ms;
+    once_ms last_ms; /* the end is never later */
+    struct once_message owner;
+};
 
-    if (err == ONCE_OK || (err == ONCE_ERR_LOCKED && open_owner(folder, reach)))
-        return CLI_OK;
-    if (err == ONCE_ERR_LOCKED)
-        snprintf(message.text + strlen(message.text), sizeof(message.text) - strlen(message.text),
-                 ". Nothing happened: the same command again is right when it is free");
-    return cli_store_error(command, err, &message);
+/* Is it time to give up? Where owners take turns, a crowd of commands is at it and ours will come:
+ * patience begins again with each of them, within bounds. Who chose a patience gets that one. */
+static bool is_over(struct patience *patience, const struct cli_reach *reach)
+{
+    once_ms now_ms = reach_now_ms();
+
+    if (reach->patience_ms == CLI_PATIENCE_MS &&
+        strcmp(patience->owner.text, reach->message.text) != 0) {
+        patience->owner = reach->message;
+        patience->end_ms = now_ms + CLI_PATIENCE_MS;
+        if (patience->end_ms > patience->last_ms)
+            patience->end_ms = patience->last_ms;
+    }
+    return now_ms >= patience->end_ms;
+}
+
+/* A process that serves nobody holds a folder for a moment only, unless it is not one of ours; and
+ * a server that is being started listens soon after it has the folder. */
+static int open_folder(struct cli_reach *reach, once_ms deadline_ms)
+{
+    struct cli_progress progress; /* a large store takes a while */
+    struct once_options options = {
+        .must_exist = !reach->may_make, .progress = cli_progress_bytes, .progress_user = &progress};
+    struct patience patience = {.end_ms = deadline_ms,
+                                .last_ms = reach_now_ms() + CLI_PATIENCE_TURNS_MS};
+    once_ms poll_ms = POLL_MS_FIRST;
+    size_t size;
+
+    cli_progress_start(&progress, "opening the store");
+    for (;;) {
+        int err = once_open(reach->name, &options, &reach->store, &reach->message);
+
+        cli_progress_wipe(&progress);
+        if (err == ONCE_OK || (err == ONCE_ERR_LOCKED && open_owner(reach)))
+            return ONCE_OK;
+        if (err != ONCE_ERR_LOCKED)
+            return err;
+        if (is_over(&patience, reach))
+            break;
+        reach_sleep(poll_ms / 4, poll_ms);
+        poll_ms += poll_ms < POLL_MS_MAX ? 1 : 0;
+    }
+    size = strlen(reach->message.text);
+    snprintf(reach->message.text + size, sizeof(reach->message.text) - size,
+             ". Nothing happened: the same command again is right when it is free");
+    return ONCE_ERR_LOCKED;
+}
+
+int reach_ready(struct cli_reach *reach, once_ms deadline_ms)
+{
+    int err = ONCE_OK;
+
+    if (!reach->store && !reach->client)
+        err = reach->is_address ? open_server(reach) : open_folder(reach, deadline_ms);
+    if (err == ONCE_OK)
+        reach->message.text[0] = '\0';
+    return err;
+}
+
+/* Where the store is, as the arguments and the environment say. */
+static int find(const struct cli_where *where, struct cli_reach *reach, const char **ret_what)
+{
+    *ret_what = "--dir and --server name two places; give one";
+    if (where->server && where->dir)
+        return ONCE_ERR_INVALID;
+    if (!where->server)
+        return cli_folder_find(where->dir, &reach->name, ret_what);
+    *ret_what = "--server is empty";
+    if (!where->server[0])
+        return ONCE_ERR_INVALID;
+    *ret_what = "ONCE_USER is set and ONCE_PASSWORD is not";
+    if (variable("ONCE_USER") && !variable("ONCE_PASSWORD"))
+        return ONCE_ERR_INVALID;
+    reach->is_address = true;
+    reach->name = strdup(where->server);
+    *ret_what = once_err_text(ONCE_ERR_MEMORY);
+    return reach->name ? ONCE_OK : ONCE_ERR_MEMORY;
+}
+
+/* *ret_usage: it was the arguments that were wrong. */
+static int try_open(const struct cli_where *where, bool may_make, struct cli_reach *ret_reach,
+                    struct once_message *ret_message, bool *ret_usage)
+{
+    struct cli_reach reach = {.may_make = may_make,
+                              .patience_ms = where->patience_ms > 0 ? where->patience_ms
+                                                                    : CLI_PATIENCE_MS};
+    const char *what = NULL;
+    int err = find(where, &reach, &what);
+
+    *ret_usage = err == ONCE_ERR_INVALID;
+    if (err != ONCE_OK) {
+        snprintf(ret_message->text, sizeof(ret_message->text), "%s", what);
+        return err;
+    }
+    err = reach_ready(&reach, reach_now_ms() + reach.patience_ms);
+    if (err == ONCE_OK) {
+        *ret_reach = reach;
+        return ONCE_OK;
+    }
+    *ret_usage = err == ONCE_ERR_INVALID && reach.is_address;
+    if (*ret_usage)
+        snprintf(ret_message->text, sizeof(ret_message->text),
+                 "'%s' is no address of a server: %.800s", cli_echo(reach.name).text,
+                 reach.message.text);
+    else
+        *ret_message = reach.message;
+    free(reach.name);
+    return err;
+}
+
+int cli_reach_try(const struct cli_where *where, bool may_make, struct cli_reach *ret_reach,
+                  struct once_message *ret_message)
+{
+    bool usage;
+
+    return try_open(where, may_make, ret_reach, ret_message, &usage);
 }
 
 int cli_reach_open(const struct cli_command *command, const struct cli_where *where, bool may_make,
                    struct cli_reach *ret_reach)
 {
-    struct cli_reach reach = {0};
-    int status = CLI_OK;
+    struct once_message message = {""};
+    bool usage;
+    int err = try_open(where, may_make, ret_reach, &message, &usage);
 
-    if (where->server && where->dir)
-        return cli_usage(command, "--dir and --server name two places; give one");
-    if (where->server && !where->server[0])
-        return cli_usage(command, "--server is empty");
-    if (!where->server)
-        status = cli_folder(command, where->dir, &reach.name);
-    else if (!(reach.name = strdup(where->server)))
-        status = cli_error(command, CLI_INTERNAL, "%s", once_err_text(ONCE_ERR_MEMORY));
-    if (status == CLI_OK)
-        status = where->server ? open_server(command, where->server, &reach)
-                               : open_folder(command, reach.name, may_make, &reach);
-    if (status != CLI_OK) {
-        free(reach.name);
-        return status;
-    }
-    *ret_reach = reach;
-    return CLI_OK;
+    if (err == ONCE_OK)
+        return CLI_OK;
+    return usage ? cli_usage(command, "%s", message.text) : cli_store_error(command, err, &message);
 }
 
-int cli_reach_close(const struct cli_command *command, struct cli_reach *reach, int status)
+static int let_go(struct cli_reach *reach)
 {
     int err = once_close(reach->store);
 
     once__client_close(reach->client);
+    reach->store = NULL;
+    reach->client = NULL;
+    return err;
+}
+
+/* That closing fails is told to nobody: what was answered is durable, and what was not is asked
+ * again. */
+void cli_reach_rest(struct cli_reach *reach)
+{
+    (void)let_go(reach);
+}
+
+int cli_reach_close(const struct cli_command *command, struct cli_reach *reach, int status)
+{
+    int err = let_go(reach);
+
     free(reach->name);
     *reach = (struct cli_reach){0};
     if (err == ONCE_OK || status != CLI_OK)
@@ -115,7 +244,7 @@ int cli_reach_close(const struct cli_command *command, struct cli_reach *reach, 
 
 const char *cli_reach_text(const struct cli_reach *reach, int err)
 {
-    return reach->client && reach->message.text[0] ? reach->message.text : once_err_text(err);
+    return reach->message.text[0] ? reach->message.text : once_err_text(err);
 }
 
 /* ---- Calls ----------------------------------------------------------------------------------- */

@@ -109,8 +109,10 @@ int reach_call_any(struct cli_reach *reach, const struct once_bytes *words, size
     for (;;) {
         int err = once__client_call(reach->client, words, count, ret_answer, &reach->message);
 
-        if (err == ONCE_ERR_DAMAGED)
+        if (err == ONCE_ERR_DAMAGED) {
+            reach->strange = true;
             return ONCE_ERR_IO; /* the answer is, not the store */
+        }
         if (err != ONCE_OK)
             return err;
         reach->message.text[0] = '\0';

@@ -1,11 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls of reach.h, asked of a server over RESP. reach->client is there.
+ * What the files of reach share: the calls of reach.h, asked of a server over RESP (reach->client
+ * is there), and how whoever owns the store is found.
  */
 #ifndef ONCE_CLI_REACH_SERVER_H
 #define ONCE_CLI_REACH_SERVER_H
 
 #include "cli/reach.h"
+
+/* ---- Finding (reach.c) ----------------------------------------------------------------------- */
+
+/* Opens the folder or the server if neither is; a folder that is in use and answered for by nobody
+ * is waited for until deadline_ms (of reach_now_ms). On failure reach->message says more. */
+int reach_ready(struct cli_reach *reach, once_ms deadline_ms);
+
+once_ms reach_now_ms(void);                       /* a clock that no one sets */
+void reach_sleep(once_ms min_ms, once_ms max_ms); /* so long, by chance; a signal ends it */
+
+/* ---- The calls ------------------------------------------------------------------------------- */
+
+/* One call, not repeated; wait_ms is of a begin. Writes op->reply whole. */
+void reach_server_op(struct cli_reach *reach, struct once_op *op, once_ms wait_ms);
+int reach_server_ops(struct cli_reach *reach, const struct once_filter *filter, uint64_t cursor,
+                     size_t count, void (*each)(void *user, const struct once_item *item),
+                     void *user, uint64_t *ret_cursor);
+int reach_server_history(struct cli_reach *reach, struct once_name name, size_t count,
+                         void (*each)(void *user, const struct once_past *past), void *user,
+                         bool *ret_found, bool *ret_more);
 
 int reach_server_apply(struct cli_reach *reach, struct once_name name,
                        const struct once_apply_options *options, const struct once_do *dos,
@@ -54,6 +75,24 @@ struct reach_number reach_number(uint64_t number);
 bool reach_is_list(const struct once__answer_item *item, size_t count);
 bool reach_is_number(const struct once__answer_item *item, uint64_t *ret_number);
 bool reach_is_bytes(const struct once__answer_item *item, struct once_bytes *ret_bytes);
+/* An integer of these bounds, which may be below 0? */
+bool reach_is_integer(const struct once__answer_item *item, int64_t min, int64_t max,
+                      int64_t *ret_number);
+/* A value of a map that may be null, or not there: 0, no bytes. False: it is something else. */
+bool reach_find_bytes(const struct once__answer_item *map, const char *name,
+                      struct once_bytes *ret_bytes);
+bool reach_find_number(const struct once__answer_item *map, const char *name, int64_t min,
+                       int64_t max, int64_t *ret_number);
+
+/* What a record, an item of a list and a step of a history have in common. */
+struct reach_facts {
+    enum once_state state;
+    int64_t fence, attempt, code;
+    once_ms created_ms, lease_end_ms, expires_ms;
+    struct once_bytes owner, point;
+};
+bool reach_read_facts(const struct once__answer_item *map, struct reach_facts *facts);
+
 /* An object's type by its name. */
 bool reach_is_type(const struct once__answer_item *item, enum once_object_type *ret_type);
 

@@ -23,6 +23,6 @@ int cli_serve_help_settings(void);
 int cli_serve_help_commands(void);
 
 /* Text of several lines: line feeds stay, every other control character is a blank. */
-void cli_print_text(FILE *out, struct once_bytes text);
+void cli_print_lines(FILE *out, struct once_bytes text);
 
 #endif

@@ -28,7 +28,7 @@ struct cli_clean cli_clean(const char *text)
     return clean;
 }
 
-void cli_print_text(FILE *out, struct once_bytes text)
+void cli_print_lines(FILE *out, struct once_bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
         bool control = (text.data[i] < 0x20 && text.data[i] != '\n') || text.data[i] == 0x7f;

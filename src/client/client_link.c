@@ -242,6 +242,16 @@ long once__link_send(struct once__link *link, const uint8_t *bytes, size_t size,
     return once__link_fail(ret_message, ONCE_ERR_IO, "the connection broke: %s", strerror(errno));
 }
 
+/* What speaks HTTP closes the connection of who does not. */
+static bool is_perhaps_http(const struct once__link *link)
+{
+    int family = AF_UNIX;
+    socklen_t size = sizeof(family);
+
+    return !link->heard && getsockopt(link->fd, SOL_SOCKET, SO_DOMAIN, &family, &size) == 0 &&
+           family != AF_UNIX;
+}
+
 long once__link_read(struct once__link *link, uint8_t *bytes, size_t size,
                      struct once_message *ret_message)
 {
@@ -250,10 +260,16 @@ long once__link_read(struct once__link *link, uint8_t *bytes, size_t size,
     if (link->session)
         return once__link_secure_read(link, bytes, size, ret_message);
     got = recv(link->fd, bytes, size, 0);
-    if (got > 0)
+    if (got > 0) {
+        link->heard = true;
         return (long)got;
+    }
     if (got == 0)
-        return once__link_fail(ret_message, ONCE_ERR_IO, "the server closed the connection");
+        return once__link_fail(ret_message, ONCE_ERR_IO, "the server closed the connection%s",
+                               is_perhaps_http(link) ? " without a word: is this its port for "
+                                                       "the Redis protocol (7411), and not the "
+                                                       "one for HTTP (7412)?"
+                                                     : "");
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
         return 0;
     return once__link_fail(ret_message, ONCE_ERR_IO, "the connection broke: %s", strerror(errno));

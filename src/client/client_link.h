@@ -27,7 +27,8 @@ ONCE_MUST_CHECK int once__address_read(const char *text, struct once__address *r
                                        struct once_message *ret_message);
 
 struct once__link {
-    int fd; /* -1: not connected */
+    int fd;     /* -1: not connected */
+    bool heard; /* something came over it */
     gnutls_session_t session;
     gnutls_certificate_credentials_t credentials;
 };

@@ -25,6 +25,7 @@ enum { FOLDER_SIZE = 256, PATH_SIZE = FOLDER_SIZE + 256, IDLE_MAX = 1024 };
 static const uint64_t DISK_SIZE = 1ULL << 26;
 
 bool served_on_disk;
+const char *served_socket = "off";
 
 struct served {
     struct once__server *server;
@@ -87,7 +88,7 @@ static int read_config(const struct served *served, struct once__config **ret_co
 {
     const struct once__setting flags[] = {
         {"dir", served->folder, "test"},   {"listen", "127.0.0.1:0", "test"},
-        {"http", "127.0.0.1:0", "test"},   {"socket", "off", "test"},
+        {"http", "127.0.0.1:0", "test"},   {"socket", served_socket, "test"},
         {"log_file", "/dev/null", "test"},
     };
     const struct once__config_sources sources = {.flags = flags,

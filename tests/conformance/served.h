@@ -42,6 +42,9 @@ int served_err(struct once_bytes name);
 /* At most CONFORMANCE_BYTES_MAX - 1 of the bytes, and a NUL. */
 void served_copy(char *to, struct once_bytes bytes);
 
+/* Where servers listen besides; "off" unless said. The same path after a restart. */
+extern const char *served_socket;
+
 /* The main of an adapter: [--threads N] [--disk] [scenario]. */
 extern bool served_on_disk;
 int served_main(int argc, char **argv, struct conformance_adapter *adapter, const char *protocol);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What people type. Meson does the building; scripts/ and proof/ do the rest.
 .DEFAULT_GOAL := all
-.PHONY: all run test bench proof check soak install format setup setup-build clean
+.PHONY: all gateway run demo test bench proof check soak pictures install format setup setup-build setup-gateway clean
 .NOTPARALLEL:
 
 PYTHON ?= /usr/bin/python3
@@ -13,6 +13,7 @@ FUZZ_SECONDS ?= 60
 export PYTHONDONTWRITEBYTECODE = 1
 
 all: setup-build $(BUILD)/build.ninja
+	@[ -e build/once ] || echo "building Once: a few minutes the first time"
 	@ninja -C $(BUILD) --quiet
 	@ln -sf release/src/cli/once build/once
 
@@ -29,11 +30,22 @@ $(BUILD)/build.ninja: | setup-build
 	@mkdir -p build
 	@meson setup $(BUILD) --buildtype=release >build/setup.log || { cat build/setup.log; exit 1; }
 
+# The module for nginx; what `once gateway` and the examples in examples/nginx load.
+gateway: setup-gateway all
+	@hosts/nginx/build.sh build/ngx_http_once_module.so
+
+setup-gateway:
+	@scripts/setup.sh gateway
+
 # Starts the server in a folder of its own; Ctrl-C stops it.
 run: all
-	@build/once serve --dir "$(DIR)"
+	@exec build/once serve --dir "$(DIR)"
 
-test: setup all
+# Payments over a lossy network, without Once and with it; DEMO='--help' lists what else it takes.
+demo: all
+	@$(PYTHON) examples/demo/demo.py $(DEMO)
+
+test: setup all gateway
 	@scripts/test.sh
 
 check: setup
@@ -44,18 +56,24 @@ proof: setup
 	@$(PYTHON) proof/mistakes.py
 	@proof/spin/run
 
-bench: setup all
+bench: setup all gateway
 	@$(PYTHON) bench/run.py
 
-soak: setup all
+soak: setup all gateway
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/soak.sh
+
+# Takes the pictures of the dashboard in docs/pictures again, after a change of how it looks.
+pictures: setup all
+	@$(PYTHON) scripts/pictures.py
 
 install: all
 	@meson configure $(BUILD) -Dprefix="$$(realpath -m -- "$(PREFIX)")"
 	@meson install -C $(BUILD) --quiet
+	@[ ! -f build/ngx_http_once_module.so ] || install -D -m 644 -t \
+	    "$(DESTDIR)$$(realpath -m -- "$(PREFIX)")/lib/nginx/modules" build/ngx_http_once_module.so
 
 format:
-	@find include src tests bench examples proof -name '*.[ch]' | xargs clang-format -i
+	@find include src hosts tests bench examples proof -name '*.[ch]' | xargs clang-format -i
 
 clean:
 	@rm -rf build

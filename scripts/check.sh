@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3}
 
 formatting() {
-    find include src tests bench examples proof -name '*.[ch]' | xargs clang-format --dry-run -Werror
+    find include src hosts tests bench examples proof -name '*.[ch]' | xargs clang-format --dry-run -Werror
 }
 
 # configure FOLDER OPTION…: sets a build folder up once.

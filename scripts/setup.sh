@@ -1,22 +1,26 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs what Debian 12 lacks: `setup.sh build` for building Once, `setup.sh` also for testing and
-# proving it. Quiet when nothing is missing.
+# Installs what Debian 12 lacks: `setup.sh build` for building Once, `setup.sh gateway` also for the nginx
+# module, `setup.sh` also for testing and proving it. Quiet when nothing is missing.
 set -euo pipefail
 
 packages=(
     build-essential meson ninja-build pkg-config   # build
-    libcmocka-dev libcurl4-gnutls-dev              # the tests are built with everything else
+    libcmocka-dev                                  # the tests are built with everything else
     libssl-dev                                     # SHA-256 (libcrypto)
     libxxhash-dev                                  # checks, and the index's hash
     libuv1-dev libjansson-dev                      # the server: loop, JSON,
     libmicrohttpd-dev libgnutls28-dev              # HTTP and TLS
+    libcurl4-gnutls-dev                            # HTTP calls (once-http, once call)
 )
+gateway=(nginx nginx-dev)
 case ${1:-all} in
 build) ;;
+gateway) packages+=("${gateway[@]}") ;;
 all)
     packages+=(
-        python3 python3-pytest locales             # tests
+        "${gateway[@]}"
+        python3 python3-pytest python3-pytest-xdist locales  # tests
         clang clang-format libclang-rt-14-dev      # fuzzers, formatting
         frama-c-base why3 z3 cvc4 spin             # proof
         librocksdb-dev liblmdb-dev libsqlite3-dev  # the peers of the benchmarks
@@ -25,12 +29,16 @@ all)
         python3-requests python3-jsonschema curl gnutls-bin openssl
         nodejs golang-go golang-github-gomodule-redigo-dev
         default-jdk-headless maven
+        chromium fonts-dejavu-core                 # the dashboard's tests and pictures
+        bash zsh fish man-db groff-base mandoc     # completions and manual pages
+        valgrind dpkg-dev libpcre2-dev zlib1g-dev  # the gateway's memory (scripts/nginx_asan.sh)
+        wrk                                        # its benchmark
     )
     # Some packages of Node.js bring npm along and refuse another.
     command -v npm >/dev/null || packages+=(npm)
     ;;
 *)
-    echo "usage: setup.sh [build|all]" >&2
+    echo "usage: setup.sh [build|gateway|all]" >&2
     exit 64
     ;;
 esac
@@ -40,10 +48,11 @@ if ! command -v dpkg-query >/dev/null; then
     [ -n "${ONCE_SETUP_QUIET:-}" ] || cat >&2 <<'TEXT'
 setup: this is not Debian, so nothing is installed here. Once needs:
   to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto), xxHash >= 0.8,
-             libuv, libmicrohttpd >= 0.9.71, GnuTLS >= 3.7, jansson
-  to test:   cmocka, libcurl, Python 3 with pytest, redis and requests, Redis 7, Node.js with npm, Go with
-             redigo, a JDK with Maven, clang with libFuzzer, clang-format 14
-  to bench:  RocksDB, LMDB, SQLite, PostgreSQL (server and libpq), Redis 7
+             libuv, libmicrohttpd >= 0.9.71, GnuTLS >= 3.7, jansson, libcurl >= 7.85
+  gateway:   nginx >= 1.22 and its source tree, PCRE2, zlib (hosts/nginx/build.sh TARGET.so SOURCE)
+  to test:   cmocka, Python 3 with pytest, redis and requests, Redis 7, Node.js with npm, Go with
+             redigo, a JDK with Maven, Chromium, zsh, fish, man, groff, mandoc, valgrind, clang with libFuzzer, clang-format 14
+  to bench:  RocksDB, LMDB, SQLite, PostgreSQL (server and libpq), Redis 7, wrk
   to prove:  Frama-C 25 with WP, why3, Z3, CVC4, Spin
 Set ONCE_SETUP_QUIET=1 to silence this.
 TEXT
@@ -68,7 +77,24 @@ fi
 
 echo "setup: installing ${missing[*]}"
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+policy=/usr/sbin/policy-rc.d
+undo() {
+    rm -f "$log"
+    [ -z "${made_policy:-}" ] || "${as_root[@]}" rm -f "$policy"
+}
+trap undo EXIT
+# Debian starts what it installs: an nginx on port 80, now and with every start of the machine. Ours is
+# there to be run by hand. One that was installed before stays as it is.
+quiet_nginx=
+if [[ " ${missing[*]} " = *" nginx "* ]]; then
+    quiet_nginx=yes
+    if [ ! -e "$policy" ]; then
+        made_policy=yes
+        printf '#!/bin/sh\ncase $1 in nginx|nginx.service) exit 101 ;; esac\n' |
+            "${as_root[@]}" tee "$policy" >/dev/null
+        "${as_root[@]}" chmod 755 "$policy"
+    fi
+fi
 export DEBIAN_FRONTEND=noninteractive
 if ! { "${as_root[@]}" apt-get update -q &&
        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
@@ -77,3 +103,4 @@ if ! { "${as_root[@]}" apt-get update -q &&
     echo "setup: could not install ${missing[*]}" >&2
     exit 1
 fi
+[ -z "$quiet_nginx" ] || "${as_root[@]}" update-rc.d nginx disable >/dev/null 2>&1 || true

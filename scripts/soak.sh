@@ -38,10 +38,44 @@ server_kills() {
         -p no:cacheprovider tests/e2e/test_server_kill.py
 }
 
+# Workers of nginx, the service behind and the server, at every step of a request.
+gateway_kills() {
+    ONCE_BIN=$PWD/build/once ONCE_KILL_ROUNDS="${SOAK_GATEWAY_KILLS:-300}" "${PYTHON:-/usr/bin/python3}" -m pytest -q \
+        -p no:cacheprovider tests/e2e/test_gateway_kill.py
+}
+
+# Every kind of request through an nginx under valgrind; then all tests of the gateway with an nginx that was built
+# with AddressSanitizer and UndefinedBehaviorSanitizer. Its reports are files, and none may be there at the end.
+gateway_valgrind() {
+    ONCE_BIN=$PWD/build/once ONCE_MEMORY_ROUNDS="${SOAK_MEMORY_ROUNDS:-20}" "${PYTHON:-/usr/bin/python3}" -m pytest -q \
+        -p no:cacheprovider tests/e2e/test_gateway_memory.py
+}
+
+gateway_sanitized() {
+    local folder=$PWD/build/nginx-asan
+    scripts/nginx_asan.sh || return 1
+    rm -f "$folder"/reports/*
+    # One test preloads a slower clock, which then comes before the sanitizer.
+    ASAN_OPTIONS=verify_asan_link_order=0 \
+        ONCE_BIN=$PWD/build/once ONCE_NGINX=$folder/nginx ONCE_NGINX_MODULE=$folder/module.so \
+        ONCE_MEMORY_ROUNDS="${SOAK_MEMORY_ROUNDS:-20}" "${PYTHON:-/usr/bin/python3}" -m pytest -q -p no:cacheprovider \
+        tests/e2e/test_gateway*.py || return 1
+    [ -z "$(ls "$folder/reports")" ] || { head -n 50 "$folder"/reports/*; return 1; }
+}
+
+# The README's first minute in a clone that shares nothing, built from nothing.
+first_minute() {
+    ONCE_README=clone "${PYTHON:-/usr/bin/python3}" -m pytest -q -p no:cacheprovider tests/e2e/test_readme.py
+}
+
 show "power cuts, ${SOAK_CUTS:-1000000}" power_cuts
 show "power cuts of applies, ${SOAK_CUTS:-1000000}" apply_cuts
 show "kill -9, ${SOAK_KILLS:-5000} rounds" kills
 show "kill -9 of the server, ${SOAK_SERVER_KILLS:-200} rounds" server_kills
+show "kill -9 around the gateway, ${SOAK_GATEWAY_KILLS:-300} rounds" gateway_kills
+show "the gateway under valgrind, ${SOAK_MEMORY_ROUNDS:-20} rounds" gateway_valgrind
+show "the gateway under sanitizers" gateway_sanitized
+show "the README in a fresh clone" first_minute
 show "mistakes are refuted" "${PYTHON:-/usr/bin/python3}" proof/mistakes.py
 show "fuzzers" scripts/fuzz.sh
 step "property tests, ${SOAK_SEEDS:-50} seeds" seeds

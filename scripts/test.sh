@@ -7,8 +7,15 @@ cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-/usr/bin/python3}
 export ONCE_BIN=$PWD/build/once ONCE_PLUGINS=$PWD/build/release/examples/laws
 
+# Most of them wait most of the time: three files at once, and then those that look at the clock.
+alone=(tests/e2e/test_million.py tests/e2e/test_dashboard.py)
+
 end_to_end() {
-    "$PYTHON" -m pytest -q -p no:cacheprovider tests/e2e
+    "$PYTHON" -m pytest -q -p no:cacheprovider -n 3 --dist loadfile "${alone[@]/#/--ignore=}" tests/e2e
+}
+
+end_to_end_alone() {
+    "$PYTHON" -m pytest -q -p no:cacheprovider "${alone[@]}"
 }
 
 benchmarks() {
@@ -17,6 +24,7 @@ benchmarks() {
 
 show "make check" scripts/check.sh
 show "end to end" end_to_end
+show "end to end, one at a time" end_to_end_alone
 step "fuzzers, 3 s each" env FUZZ_SECONDS=3 scripts/fuzz.sh
 step "bench runs" benchmarks
 show "proof" "$PYTHON" proof/prove.py

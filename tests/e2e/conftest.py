@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the end-to-end tests find what they test. `make test` sets both variables."""
+import fcntl
 import os
 import subprocess
 from pathlib import Path
@@ -33,7 +34,9 @@ class Installed:
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
     prefix = tmp_path_factory.mktemp("install") / "prefix"
-    done = subprocess.run(["make", "install", f"PREFIX={prefix}"], cwd=ROOT, text=True,
-                          capture_output=True)
+    with (ROOT / "build" / "install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several files of tests run at once
+        done = subprocess.run(["make", "install", f"PREFIX={prefix}"], cwd=ROOT, text=True,
+                              capture_output=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return Installed(prefix)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed library, used as a stranger would: pkg-config, a compiler, a program of forty lines."""
+import json
 import os
 import re
 import signal
@@ -165,3 +166,25 @@ def test_headers_are_clean_in_every_language(installed, tmp_path):
                                    "-Wconversion", *flags, "-fsyntax-only", "-"],
                                   input=source, text=True, capture_output=True, cwd=tmp_path)
             assert done.returncode == 0, f"{header.name} as {standard}:\n{done.stderr}"
+
+
+def test_pages_and_completions_are_installed(installed, once_bin):
+    """A page for each command and one for all, and each shell's script where that shell looks."""
+    def printed(*arguments):
+        return subprocess.run([once_bin, *arguments], text=True, capture_output=True,
+                              check=True).stdout
+
+    share = installed.prefix / "share"
+    names = [command["name"] for command in json.loads(printed("help", "--json"))["commands"]]
+    pages = {page.name: page.read_text() for page in (share / "man" / "man1").iterdir()}
+    assert set(pages) == {"once.1", *(f"once-{name}.1" for name in names)}
+    assert pages["once.1"] == printed("man")
+    for name in names:
+        assert pages[f"once-{name}.1"] == printed("man", name)
+    for shell, place in (("bash", "bash-completion/completions/once.bash"),
+                         ("zsh", "zsh/site-functions/_once"),
+                         ("fish", "fish/vendor_completions.d/once.fish")):
+        assert (share / place).read_text() == printed("completion", shell)
+    shown = subprocess.run(["man", "-M", share / "man", "once-key"], text=True, capture_output=True,
+                           env=dict(os.environ, MANPAGER="cat"))
+    assert "fingerprint" in shown.stdout, shown.stderr

@@ -5,18 +5,6 @@
  */
 #include "gate.h"
 
-enum {
-    LINKS_DEFAULT = 2,
-    LINKS_MAX = 64,
-    BEGIN_MS_DEFAULT = 2000,
-    END_MS_DEFAULT = 10000,
-    BODY_MAX_DEFAULT = 1 << 20,
-    ANSWER_MAX_DEFAULT = 1 << 20
-};
-
-/* Room for the headers beside the body, within what the store takes. */
-static const size_t ANSWER_MAX_MAX = ONCE_RESULT_SIZE_MAX - (1 << 18);
-
 /* ---- Values ---------------------------------------------------------------------------------- */
 
 static ngx_conf_enum_t modes[] = {{ngx_string("off"), GATE_OFF},
@@ -97,7 +85,7 @@ static char *read_parameter(ngx_conf_t *cf, struct gate_server *server, ngx_str_
     if (value.len > 0 && IS("password_file"))
         return read_password(cf, value, &server->password);
     if (IS("connections") && (number = ngx_atoi(value.data, value.len)) >= 1 &&
-        number <= LINKS_MAX) {
+        number <= ONCE_GATE_LINKS_MAX) {
         server->link_count = (ngx_uint_t)number;
         return NGX_CONF_OK;
     }
@@ -138,9 +126,9 @@ static char *set_server(ngx_conf_t *cf, ngx_command_t *command, void *data)
     server->name = values[1];
     server->addrs = url.addrs;
     server->addr_count = url.naddrs;
-    server->link_count = LINKS_DEFAULT;
-    server->begin_ms = BEGIN_MS_DEFAULT;
-    server->end_ms = END_MS_DEFAULT;
+    server->link_count = ONCE_GATE_LINKS_DEFAULT;
+    server->begin_ms = ONCE_GATE_BEGIN_MS_DEFAULT;
+    server->end_ms = ONCE_GATE_END_MS_DEFAULT;
     for (ngx_uint_t i = 2; i < cf->args->nelts; i++) {
         if (read_parameter(cf, server, &values[i]) != NGX_CONF_OK)
             return NGX_CONF_ERROR;
@@ -334,7 +322,7 @@ static char *check(ngx_conf_t *cf, const struct gate_conf *conf)
         what = "once_lease is from 1 s to 7 days";
     else if (conf->wait > (ngx_msec_t)ONCE_WAIT_MS_MAX)
         what = "once_wait is at most one hour";
-    else if (conf->answer_max > ANSWER_MAX_MAX)
+    else if (conf->answer_max > ONCE_GATE_ANSWER_SIZE_MAX)
         what = "once_max_answer is at most 15m";
     if (!what)
         return NGX_CONF_OK;
@@ -375,8 +363,8 @@ char *gate_conf_merge(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->profile, from->profile, GATE_IETF);
     ngx_conf_merge_uint_value(conf->body_form, from->body_form, ONCE_BODY_RAW);
     ngx_conf_merge_ptr_value(conf->fp_headers, from->fp_headers, NULL);
-    ngx_conf_merge_size_value(conf->body_max, from->body_max, BODY_MAX_DEFAULT);
-    ngx_conf_merge_size_value(conf->answer_max, from->answer_max, ANSWER_MAX_DEFAULT);
+    ngx_conf_merge_size_value(conf->body_max, from->body_max, ONCE_GATE_BODY_SIZE_DEFAULT);
+    ngx_conf_merge_size_value(conf->answer_max, from->answer_max, ONCE_GATE_ANSWER_SIZE_DEFAULT);
     ngx_conf_merge_uint_value(conf->fail_open, from->fail_open, 0);
     if (conf->mode == GATE_OFF)
         return NGX_CONF_OK;

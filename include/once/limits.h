@@ -172,6 +172,24 @@
 #define ONCE_SEND_TIME_MS_MAX 604800000LL        /* each of these: 7 d */
 #define ONCE_SEND_FINAL_MAX 32                   /* further statuses that are final */
 
+/* once run. */
+#define ONCE_RUN_STORE_MS 30000LL              /* a store that does not answer is waited for */
+#define ONCE_RUN_HELD_UP_MAX 10                /* leases that end before the command is started */
+#define ONCE_RUN_LEASE_MS_MIN 100LL            /* shorter ones end before a folder is open */
+#define ONCE_RUN_OUTPUT_SIZE_DEFAULT (1 << 20) /* bytes of output kept, */
+#define ONCE_RUN_OUTPUT_SIZE_MAX (15 << 20)    /* at most, */
+#define ONCE_RUN_FRAMES_MAX (1 << 16)          /* in so many pieces */
+#define ONCE_RUN_REASON_SIZE_MAX 1000          /* of the end of stderr, why a command failed */
+
+/* The gateway. */
+#define ONCE_GATE_LINKS_DEFAULT 2 /* connections of each worker to the server */
+#define ONCE_GATE_LINKS_MAX 64
+#define ONCE_GATE_BEGIN_MS_DEFAULT 2000
+#define ONCE_GATE_END_MS_DEFAULT 10000
+#define ONCE_GATE_BODY_SIZE_DEFAULT (1 << 20)   /* of a request with a key */
+#define ONCE_GATE_ANSWER_SIZE_DEFAULT (1 << 20) /* of an answer that is kept; */
+#define ONCE_GATE_ANSWER_SIZE_MAX (ONCE_RESULT_SIZE_MAX - (1 << 18)) /* and room for its headers */
+
 /* JSON bodies made canonical for a fingerprint. Bodies come from anyone, and the dearest numbers
  * (subnormal ones) cost half a second of CPU for each MiB; fingerprint larger bodies raw. */
 #define ONCE_JSON_SIZE_MAX (1 << 20)

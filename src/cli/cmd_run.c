@@ -147,7 +147,7 @@ static int begin_and_execute(struct run *run)
 {
     int status = begin_and_execute_once(run);
 
-    for (int i = 1; i < RUN_HELD_UP_MAX && status == RUN_LATE; i++) {
+    for (int i = 1; i < ONCE_RUN_HELD_UP_MAX && status == RUN_LATE; i++) {
         run_begin_undo(run, "the runner was held up, and ran nothing");
         cli_reach_rest(&run->reach);
         run_signals_breathe(&run->signals);

@@ -29,15 +29,8 @@
 
 enum {
     RUN_OPTION_COUNT = 15,
-    RUN_STATUSES = 256,           /* exit statuses */
-    RUN_STORE_MS = 30000,         /* how long a store that does not answer is waited for */
-    RUN_STEP_MS = 500,            /* signals are looked at this often */
-    RUN_HELD_UP_MAX = 10,         /* so often may the lease end before the command is started */
-    RUN_LEASE_MS_MIN = 100,       /* shorter ones end before a folder is open */
-    RUN_OUTPUT_DEFAULT = 1 << 20, /* bytes of output kept, */
-    RUN_OUTPUT_MAX = 15 << 20,    /* at most, */
-    RUN_FRAMES_MAX = 1 << 16,     /* in so many pieces */
-    RUN_REASON_SIZE = 1000        /* of the end of stderr, why a command failed */
+    RUN_STATUSES = 256, /* exit statuses */
+    RUN_STEP_MS = 500   /* signals are looked at this often */
 };
 
 extern const struct cli_option run_options[RUN_OPTION_COUNT];
@@ -168,7 +161,7 @@ int run_fingerprint(const struct run_args *args, struct once_fingerprint *ret_fi
  * ONCE_ERR_MEMORY. */
 ONCE_MUST_CHECK int run_facts(const struct run *run, pid_t child, struct once_buf *ret_facts);
 
-/* Asks the store, and repeats what it did not answer for RUN_STORE_MS, or until a signal wants
+/* Asks the store, and repeats what it did not answer for ONCE_RUN_STORE_MS, or until a signal wants
  * to end us. Returns op->reply.err; the caller releases the reply, and soon lets go of the
  * store. */
 int run_ask(struct run *run, struct once_op *op, once_ms wait_ms);

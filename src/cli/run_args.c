@@ -108,9 +108,9 @@ static int read_bytes(const char *value, size_t *ret_size)
 {
     uint64_t size;
 
-    if (!cli_number(value, 0, RUN_OUTPUT_MAX, &size))
+    if (!cli_number(value, 0, ONCE_RUN_OUTPUT_SIZE_MAX, &size))
         return cli_usage(&cli_run, "--output-max takes bytes, from 0 to %d, not '%s'",
-                         (int)RUN_OUTPUT_MAX, cli_echo(value).text);
+                         (int)ONCE_RUN_OUTPUT_SIZE_MAX, cli_echo(value).text);
     *ret_size = (size_t)size;
     return CLI_OK;
 }
@@ -151,7 +151,8 @@ static int read_option(int option, const char *value, struct run_args *args)
     case OPTION_TTL:
         return read_time("--ttl", value, 1, ONCE_RETENTION_MS_MAX, &args->ttl_ms);
     case OPTION_LEASE:
-        return read_time("--lease", value, RUN_LEASE_MS_MIN, ONCE_LEASE_MS_MAX, &args->lease_ms);
+        return read_time("--lease", value, ONCE_RUN_LEASE_MS_MIN, ONCE_LEASE_MS_MAX,
+                         &args->lease_ms);
     case OPTION_ON_DOUBT:
         return read_on_doubt(value, args);
     case OPTION_SUCCESS:
@@ -225,9 +226,9 @@ int run_args_read(int argc, char **argv, struct run_args *ret_args)
     int got, status = CLI_OK;
 
     *args = (struct run_args){.ns = "run",
-                              .where = {.patience_ms = RUN_STORE_MS},
+                              .where = {.patience_ms = ONCE_RUN_STORE_MS},
                               .lease_ms = ONCE_LEASE_MS_DEFAULT,
-                              .output_max = RUN_OUTPUT_DEFAULT,
+                              .output_max = ONCE_RUN_OUTPUT_SIZE_DEFAULT,
                               .inputs = calloc((size_t)argc, sizeof(args->inputs[0])),
                               .variables = calloc((size_t)argc, sizeof(args->variables[0]))};
     args->success[0] = true;

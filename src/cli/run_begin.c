@@ -29,7 +29,7 @@ static bool may_pass(int err)
 
 int run_ask(struct run *run, struct once_op *op, once_ms wait_ms)
 {
-    once_ms end_ms = run_clock_ms() + RUN_STORE_MS;
+    once_ms end_ms = run_clock_ms() + ONCE_RUN_STORE_MS;
     int err;
 
     run->reach.patience_ms = RUN_STEP_MS;
@@ -230,7 +230,7 @@ static enum once_word still_ours(struct run *run, int *ret_err)
 
 static int begin(struct run *run, struct once_reply *ret_reply)
 {
-    for (int i = 0; i < RUN_HELD_UP_MAX; i++) {
+    for (int i = 0; i < ONCE_RUN_HELD_UP_MAX; i++) {
         struct once_reply reply;
         enum once_word word;
         int err, status = begin_patiently(run, &reply);
@@ -260,7 +260,7 @@ static int begin(struct run *run, struct once_reply *ret_reply)
     return cli_error(&cli_run, CLI_UNAVAILABLE,
                      "the store is slower than the lease: it was over %d times before the command "
                      "could be started; nothing was run. Give a longer --lease",
-                     RUN_HELD_UP_MAX);
+                     ONCE_RUN_HELD_UP_MAX);
 }
 
 int run_begin(struct run *run, struct once_reply *ret_reply)

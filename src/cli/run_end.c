@@ -132,14 +132,14 @@ static enum once_word complete(struct run *run, int status, int *ret_err)
 /* "exit status 3", and the end of what it said on stderr. */
 static enum once_word fail(struct run *run, const char *what, int *ret_err)
 {
-    char reason[RUN_REASON_SIZE + 128];
+    char reason[ONCE_RUN_REASON_SIZE_MAX + 128];
     struct once_op op = {.call = ONCE_CALL_FAIL};
     struct once_buf said = {0};
     enum once_word word;
     size_t size = (size_t)snprintf(reason, sizeof(reason), "%s", what), tail = 0;
 
     if (run_output_stream(&run->output, STDERR_FILENO, &said) == ONCE_OK && said.size > 0) {
-        tail = said.size < RUN_REASON_SIZE ? said.size : RUN_REASON_SIZE;
+        tail = said.size < ONCE_RUN_REASON_SIZE_MAX ? said.size : ONCE_RUN_REASON_SIZE_MAX;
         reason[size++] = '\n';
         memcpy(reason + size, said.data + said.size - tail, tail);
     }

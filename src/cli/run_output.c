@@ -50,7 +50,7 @@ static bool add_frame(struct run_output *output, struct run_frame frame)
         last->size += frame.size;
         return true;
     }
-    if (output->frame_count == RUN_FRAMES_MAX)
+    if (output->frame_count == ONCE_RUN_FRAMES_MAX)
         return false;
     if (output->frame_count == output->frame_capacity) {
         struct run_frame *more = realloc(output->frames, capacity * sizeof(*more));
@@ -168,7 +168,7 @@ static bool read_frames(struct reader *reader, struct run_output *output, int *e
         if (!take_number(reader, &stream) || (stream != STDOUT_FILENO && stream != STDERR_FILENO) ||
             !take(reader, ",") || !take_number(reader, &size) || !take(reader, "]"))
             return false;
-        if (size == 0 || size > ONCE_RESULT_SIZE_MAX || output->frame_count == RUN_FRAMES_MAX)
+        if (size == 0 || size > ONCE_RESULT_SIZE_MAX || output->frame_count == ONCE_RUN_FRAMES_MAX)
             return false;
         if (!add_frame(output, (struct run_frame){(int)stream, (size_t)size})) {
             *err = ONCE_ERR_MEMORY;

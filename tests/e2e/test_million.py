@@ -206,7 +206,7 @@ def test_loading_the_page(browser, server):
         return taken
 
     # Most of it is the browser's own: a new tab, twenty files, the first layout.
-    best_ms("the page from nothing to the first rows", load, tries_max=40)
+    best_ms("the page from nothing to the first rows", load)
 
 
 def test_opening_again_is_quick(filled):

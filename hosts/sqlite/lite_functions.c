@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every function of the extension, declared as data; the table once_functions shows it to people.
+ */
+#include "lite_functions.h"
+
+#include "lite_merge.h"
+
+const struct once__lite_function once__lite_functions[] = {
+    {"once_begin", 2, 7, once__lite_do_begin, false,
+     "ns, key[, fingerprint[, owner[, ttl_ms[, lease_ms[, on_doubt]]]]]",
+     "EXECUTE, REPLAY, BUSY, MISMATCH, DOUBT or TOO_OLD, as JSON"},
+    {"once_complete", 3, 5, once__lite_do_complete, false, "ns, key, fence[, code[, result]]",
+     "it was done: from now on every begin of the key replays this answer"},
+    {"once_fail", 3, 4, once__lite_do_fail, false, "ns, key, fence[, reason]",
+     "it is known not to have happened"},
+    {"once_checkpoint", 4, 6, once__lite_do_checkpoint, false,
+     "ns, key, fence, point[, data[, after]]", "the last finished step"},
+    {"once_renew", 4, 4, once__lite_do_renew, false, "ns, key, fence, lease_ms",
+     "a longer lease; 0 gives it up with an unknown outcome"},
+    {"once_resolve", 3, 6, once__lite_do_resolve, false, "ns, key, done[, code[, result[, fence]]]",
+     "ends a doubt: it happened (1), with this answer, or it did not (0)"},
+    {"once_forget", 2, 3, once__lite_do_forget, false, "ns, key[, fence]",
+     "deletes an operation that has ended"},
+    {"once_get", 2, 2, once__lite_do_get, false, "ns, key", "the record as JSON, or NULL"},
+    {"once_result", 2, 2, once__lite_do_result, false, "ns, key",
+     "the answer as it was given, or NULL"},
+    {"once_apply", 4, 5, once__lite_do_apply, false, "ns, key, request, function[, ttl_ms]",
+     "calls a function of yours with the JSON request, once for the key; its answer replays"},
+    {"once_fingerprint", 1, 1, once__lite_do_fingerprint, true, "request",
+     "the fingerprint of a JSON request: equal for equal meaning"},
+    {"once_seen", 3, 4, once__lite_do_seen, false,
+     "consumer_group, topic, message_id[, retention_ms]",
+     "1: it was seen before, skip it; 0: process it in this transaction"},
+    {"once_grant", 1, 1, once__lite_do_grant, false, "resource",
+     "a fencing token, larger than every one before"},
+    {"once_guard", 2, 2, once__lite_do_guard, false, "resource, token",
+     "1 for a token above all before, once; another, or one older than the newest, is STALE"},
+    {"once_machine", 2, 2, once__lite_do_machine, false, "machine, moves",
+     "declares a state machine: 'cart>paid paid>shipped'"},
+    {"once_machine_change", 2, 2, once__lite_do_machine_change, false, "machine, moves",
+     "declares it anew; every entity stays where it is"},
+    {"once_state", 2, 2, once__lite_do_state, false, "machine, entity", "where the entity is"},
+    {"once_move", 4, 4, once__lite_do_move, false, "machine, entity, from, to",
+     "1: it moved; 0: it was there already; anything else is REJECTED"},
+    {"once_emit", 2, 3, once__lite_do_emit, false, "topic, payload[, group]",
+     "writes a message to the outbox; its id"},
+    {"once_take", 1, 3, once__lite_do_take, false, "topic[, batch[, lease_ms]]",
+     "takes messages of the outbox under a lease, as a JSON array"},
+    {"once_ack", 2, 2, once__lite_do_ack, false, "id, token", "the message was performed"},
+    {"once_release", 2, 3, once__lite_do_give_back, false, "id, token[, delay_ms]",
+     "the message was not performed: others may take it"},
+    {"once_sweep", 0, 1, once__lite_do_sweep, false, "[batch]",
+     "removes what is over, up to batch rows of each kind; how many"},
+    {"once_now_ms", 0, 0, once__lite_do_now, false, "", "store time"},
+    {"once_install", 0, 0, once__lite_do_install, false, "",
+     "makes the tables, or brings older ones up to date; their version"},
+    {"once_version", 0, 0, once__lite_do_version, true, "",
+     "the version of tables that this knows"},
+    {"once_gcounter_add", 2, 3, once__lite_do_gcounter_add, true, "state, node[, n]",
+     "the counter in which the node has n more"},
+    {"once_gcounter_value", 1, 1, once__lite_do_gcounter_value, true, "state", "the sum"},
+    {"once_vv_tick", 2, 2, once__lite_do_vv_tick, true, "state, node",
+     "the version vector after one more event of the node"},
+    {"once_vv_order", 2, 2, once__lite_do_vv_order, true, "a, b",
+     "before, after, equal or concurrent"},
+    {"once_lww", 3, 3, once__lite_do_lww, true, "time, node, value",
+     "a register that was written; the value is JSON"},
+};
+
+const size_t once__lite_function_count = sizeof once__lite_functions /
+                                         sizeof once__lite_functions[0];

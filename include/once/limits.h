@@ -108,6 +108,10 @@
 #define ONCE_LOOK_JOBS_MAX 1024        /* lists and objects that wait to be read */
 #define ONCE_CONFIG_SIZE_MAX (1 << 20) /* a configuration file */
 #define ONCE_CONFIG_WARNINGS_MAX 8
+#define ONCE_STORE_URL_SIZE_MAX 2048 /* where a shared store is */
+#define ONCE_PROBE_MS_MIN 20LL       /* a shared store: who waits asks again so soon, */
+#define ONCE_PROBE_MS_MAX 250LL      /* then less often, up to here, */
+#define ONCE_PROBES_S_MAX 2000       /* and all of them together not more often a second */
 #define ONCE_CONNECTIONS_DEFAULT 20000
 #define ONCE_CONNECTIONS_MAX 1000000
 #define ONCE_CLIENT_NAME_SIZE_MAX 64
@@ -189,6 +193,35 @@
 #define ONCE_GATE_BODY_SIZE_DEFAULT (1 << 20)   /* of a request with a key */
 #define ONCE_GATE_ANSWER_SIZE_DEFAULT (1 << 20) /* of an answer that is kept; */
 #define ONCE_GATE_ANSWER_SIZE_MAX (ONCE_RESULT_SIZE_MAX - (1 << 18)) /* and room for its headers */
+
+/* A store on PostgreSQL. */
+#define ONCE_PG_LANES_DEFAULT 4 /* connections that decide */
+#define ONCE_PG_LANES_MAX 64
+#define ONCE_PG_LOOKS_MAX 4                /* connections that lists and objects are read over */
+#define ONCE_PG_BATCH_COUNT_MAX 512        /* calls of one round trip, */
+#define ONCE_PG_BATCH_SIZE_MAX (1 << 23)   /* and their bytes; one call alone may be larger */
+#define ONCE_PG_ANSWERS_SIZE_MAX (1 << 26) /* bytes of the answers of one round trip */
+#define ONCE_PG_BATCHES_IN_FLIGHT_MAX 2    /* of one connection */
+#define ONCE_PG_WAIT_MS 10000LL            /* a call that is not settled by then is given up */
+#define ONCE_PG_CLOSE_MS 2000LL            /* the same, of a store that is being closed */
+#define ONCE_PG_CONNECT_MS 5000LL          /* one attempt to connect, all hosts together */
+#define ONCE_PG_BACKOFF_MS_MAX 1000LL      /* between two attempts */
+#define ONCE_PG_LOCK_MS 200LL              /* a row that someone else holds is waited for */
+#define ONCE_PG_BUSY_MS 100LL              /* come back later, of a key that a transaction holds */
+#define ONCE_PG_SESSION_MS 2000LL          /* a lost session may end by itself, then it is ended */
+#define ONCE_PG_TICK_MS 1000LL             /* the store's time is written, settings looked at */
+#define ONCE_PG_OPEN_COUNT_MAX 100000      /* open operations are counted no further */
+#define ONCE_PG_APPLY_OPS_MAX 256          /* applies, merges and values of one transaction, */
+#define ONCE_PG_BODIES_SIZE_MAX (1 << 26)  /* and the objects that they are decided on; one call */
+#define ONCE_PG_OBJECT_SIZE_MAX (1 << 22)  /* alone may have more, each of them of this size */
+
+/* SQLite. */
+#define ONCE_LITE_TICK_MS 1000LL              /* store time is written down so often, at least */
+#define ONCE_LITE_ANSWER_SIZE_MAX (1 << 28)   /* JSON that is told; a mergeable being merged */
+#define ONCE_LITE_SEEN_MS_DEFAULT 604800000LL /* a message is known to its consumers: 7 d */
+#define ONCE_LITE_SWEEP_DEFAULT 1000          /* rows of each kind */
+#define ONCE_LITE_SWEEP_MAX 100000
+#define ONCE_LITE_TAKE_MAX 1000 /* messages of the outbox at once */
 
 /* JSON bodies made canonical for a fingerprint. Bodies come from anyone, and the dearest numbers
  * (subnormal ones) cost half a second of CPU for each MiB; fingerprint larger bodies raw. */

@@ -218,7 +218,8 @@ struct once_op {
         once_ms birth_ms;
         void *deeds;
         size_t deed_count;
-        size_t result_size; /* of the reply, while it waits to be told */
+        size_t result_size;  /* of the reply, while it waits to be told */
+        once_ms deadline_ms; /* of a shared store: it is given up then */
     } inner;
 };
 
@@ -428,6 +429,14 @@ struct once_stats {
     struct once_spread write_ops;  /* and its records */
     bool direct;                   /* direct writes; else write and fdatasync */
     bool stopped;                  /* a write failed */
+    /* Of a store that servers share; of a folder none of it is set. */
+    bool shared;          /* other processes change it too */
+    bool unreachable;     /* it does not answer now: nothing can be decided, nothing is lost */
+    uint64_t links;       /* connections that it should have, */
+    uint64_t links_up;    /* those that are up, */
+    uint64_t links_lost;  /* and those that were lost */
+    uint64_t asked_again; /* calls that were asked again because their answer was lost */
+    uint64_t unsettled;   /* calls of which nobody knows: told ONCE_ERR_IO */
 };
 
 ONCE_API void once_stats_get(struct once_store *store, struct once_stats *ret_stats);

@@ -19,6 +19,7 @@
 #include "cli/serve.h"
 #include "server/server.h"
 #include "server/tls.h"
+#include "store/postgres/pg.h"
 
 enum { LARGE_MEMORY = 1 << 18, OWNER_SIZE = 256 };
 
@@ -47,6 +48,9 @@ static const char serve_help[] =
     "settings (as NAME = VALUE in the file, as ONCE_NAME in the environment):\n"
     "  --dir FOLDER             the store's folder (default: $ONCE_DIR, else $XDG_DATA_HOME/once,\n"
     "                           else ~/.local/share/once)\n"
+    "  --store URL              a store that servers share, instead of a folder:\n"
+    "                           postgres://USER@HOST/DATABASE\n"
+    "  --accept-loss            go on where that database may lose what it has acknowledged\n"
     "  --listen [tls://]HOST:PORT   where RESP is served; may stand more than once; off is "
     "nowhere\n"
     "  --http [tls://]HOST:PORT     the same for HTTP\n"
@@ -68,7 +72,8 @@ static const char serve_help[] =
     "  --namespaces WORD        any, or declared: only those of the file (default: any)\n"
     "\n"
     "exit status: 0 it was told to stop, and all is sealed; 64 usage; 69 the store is in use, a\n"
-    "port is in use, or a write failed; 70 the store is damaged; 78 the configuration is wrong\n";
+    "port is in use, a write failed, or the database does not let us in; 70 the store is damaged;\n"
+    "78 the configuration is wrong, or the database may lose what it has acknowledged\n";
 
 enum { FLAGS_MAX = 64, OPTIONS_MAX = 64, NAME_SIZE = 40 };
 
@@ -100,6 +105,12 @@ static void flag_name(const char *setting, char ret_name[NAME_SIZE])
         *c = *c == '_' ? '-' : *c;
 }
 
+/* What is dangerous is said in one word, and never by a yes that was meant for another. */
+static bool stands_alone(const struct once__setting_help *setting)
+{
+    return strcmp(setting->name, "accept_loss") == 0;
+}
+
 /* A setting's name stands at its index in once__settings; messages point into it. */
 static char names[OPTIONS_MAX][NAME_SIZE];
 
@@ -117,17 +128,27 @@ static const struct cli_option *make_options(size_t *ret_count)
     };
     static struct cli_option options[OPTIONS_MAX];
     size_t count = sizeof(own) / sizeof(own[0]);
+    const char *value;
 
     memcpy(options, own, sizeof(own));
     for (size_t i = 0; i < once__setting_count && i < OPTIONS_MAX && count < OPTIONS_MAX; i++) {
         if (once__settings[i].section[0] != '\0')
             continue;
         flag_name(once__settings[i].name, names[i]);
-        options[count++] = (struct cli_option){names[i], once__settings[i].value,
-                                               OPTION_SETTINGS + (int)i};
+        value = stands_alone(&once__settings[i]) ? NULL : once__settings[i].value;
+        options[count++] = (struct cli_option){names[i], value, OPTION_SETTINGS + (int)i};
     }
     *ret_count = count;
     return options;
+}
+
+static bool has_flag(const struct serve_args *args, const char *setting)
+{
+    for (size_t i = 0; i < args->flag_count; i++) {
+        if (strcmp(args->flags[i].name, setting) == 0)
+            return true;
+    }
+    return false;
 }
 
 static int read_args(int argc, char **argv, struct serve_args *args)
@@ -157,10 +178,12 @@ static int read_args(int argc, char **argv, struct serve_args *args)
         } else {
             args->flags[args->flag_count++] = (struct once__setting){
                 .name = once__settings[got - OPTION_SETTINGS].name,
-                .value = value,
+                .value = value ? value : "yes",
                 .from = names[got - OPTION_SETTINGS]};
         }
     }
+    if (has_flag(args, "dir") && has_flag(args, "store"))
+        return cli_usage(&cli_serve, "--dir is a folder, --store a shared store: give one of them");
     return CLI_OK;
 }
 
@@ -264,6 +287,7 @@ static const char *own_host(const char *host)
 static void greet(const struct once__server *server, const struct once__config *config)
 {
     bool resp = config->resp_count > 0, http = config->http_count > 0;
+    char url[ONCE_STORE_URL_SIZE_MAX + 64];
 
     if (!isatty(STDERR_FILENO))
         return;
@@ -276,8 +300,11 @@ static void greet(const struct once__server *server, const struct once__config *
         fputs(resp ? " and HTTP on " : " HTTP on ", stderr);
         print_address(config->http[0].host, once__server_http_port(server, 0));
     }
-    fprintf(stderr, "%s from %s; Ctrl-C stops it\n", resp || http ? "," : "", config->folder);
-    if (is_plain(program_invocation_name) && is_plain(config->folder))
+    if (config->store_url)
+        once__pg_url_shown(config->store_url, url, sizeof(url));
+    fprintf(stderr, "%s from %s; Ctrl-C stops it\n", resp || http ? "," : "",
+            config->folder ? config->folder : cli_clean(url).text);
+    if (config->folder && is_plain(program_invocation_name) && is_plain(config->folder))
         fprintf(stderr, "try: %s run --dir %s hello -- date\n", program_invocation_name,
                 config->folder);
     if (resp && !config->resp[0].tls)
@@ -290,10 +317,11 @@ static void greet(const struct once__server *server, const struct once__config *
     }
 }
 
-/* A store's option comes from the configuration here. */
+/* A store's option comes from the configuration here, and so does a database that may lose data. */
 static int run_status(int err)
 {
-    return err == ONCE_ERR_INVALID ? CLI_CONFIG : cli_store_status(err);
+    return err == ONCE_ERR_INVALID || err == ONCE_ERR_UNSUPPORTED ? CLI_CONFIG
+                                                                  : cli_store_status(err);
 }
 
 /* A port in use is most often that of a server which has this very folder. */
@@ -301,7 +329,8 @@ static int tell_start(const struct once__config *config, int err, const char *wh
 {
     char owner[OWNER_SIZE];
 
-    if (err == ONCE_ERR_IO && cli_folder_owner(config->folder, owner, sizeof(owner)))
+    if (err == ONCE_ERR_IO && config->folder &&
+        cli_folder_owner(config->folder, owner, sizeof(owner)))
         return cli_error(&cli_serve, run_status(err), "%s. '%s' is served already, by %s",
                          cli_clean(what).text, cli_echo(config->folder).text,
                          owner[0] ? owner : "another process");

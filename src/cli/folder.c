@@ -12,6 +12,7 @@
 
 #include "cli/echo.h"
 #include "engine/format.h"
+#include "store/postgres/pg.h"
 
 enum { OWNER_SIZE = 256, TEXT_SIZE = 64 };
 
@@ -28,11 +29,16 @@ int cli_folder_find(const char *given, char **ret_folder, const char **ret_what)
     char *folder = NULL;
     int size = 0;
 
-    *ret_what = given ? "--dir is empty" : "which folder? Give --dir, or set ONCE_DIR";
+    *ret_what = "--dir is empty";
     if (given && !given[0])
         return ONCE_ERR_INVALID;
     if (!given)
         given = variable("ONCE_DIR");
+    *ret_what = "a shared store has no folder: once serve --store serves it, and --server asks "
+                "such a server; --dir is the folder of another store";
+    if (once__pg_url(given ? given : variable("ONCE_STORE"))) /* any folder would be a wrong one */
+        return ONCE_ERR_INVALID;
+    *ret_what = "which folder? Give --dir, or set ONCE_DIR";
     if (given)
         folder = strdup(given);
     else if (data)

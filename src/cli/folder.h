@@ -11,7 +11,8 @@
 #include "engine/vfs.h"
 
 /* The store's folder: given (--dir; NULL is not given), else $ONCE_DIR, else $XDG_DATA_HOME/once,
- * else ~/.local/share/once. An empty variable is none. Into memory that the caller frees.
+ * else ~/.local/share/once. An empty variable is none; a shared store (its URL, or $ONCE_STORE
+ * where no folder is named) is refused. Into memory that the caller frees.
  * Otherwise tells what is wrong, and returns an exit status that is not CLI_OK. */
 int cli_folder(const struct cli_command *command, const char *given, char **ret_folder);
 

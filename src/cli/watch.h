@@ -45,6 +45,7 @@ struct watch_sample {
     char phase[16];
     uint64_t loaded, to_load;
     bool stopped;
+    bool shared; /* a store that servers share: it has no disk here */
     uint64_t started_ms, uptime_ms;
     once_ms now_ms;
     uint64_t words[WATCH_WORDS]; /* of all calls */

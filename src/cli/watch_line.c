@@ -116,7 +116,8 @@ void watch_print_line(const struct watch_view *view)
     printf(" doubts %s%s", watch_count_text(sample->doubts, text), sample->doubts_more ? "+" : "");
     printf(" started %s", watch_count_text(sample->started, text));
     printf(" keys %s", watch_count_text(sample->keys, text));
-    printf(" disk %s", watch_size_text(sample->disk_size, text));
+    if (!sample->shared)
+        printf(" disk %s", watch_size_text(sample->disk_size, text));
     if (sample->server) {
         printf(" memory %s", watch_size_text(sample->memory_size, text));
         printf(" connections %" PRIu64, sample->resp + sample->http);
@@ -203,11 +204,13 @@ void watch_print_json(const struct watch_view *view)
            ",\"doubts\":%" PRIu64 ",\"doubts_more\":%s,\"objects\":%" PRIu64,
            sample->keys, sample->keys_open, sample->started, sample->doubts,
            sample->doubts_more ? "true" : "false", sample->objects);
-    printf(",\"index_size\":%" PRIu64 ",\"objects_size\":%" PRIu64 ",\"disk_size\":%" PRIu64
-           ",\"disk_size_max\":%" PRIu64 ",\"disk_free\":%" PRIu64 ",\"log_size\":%" PRIu64
-           ",\"live_size\":%" PRIu64,
-           sample->index_size, sample->objects_size, sample->disk_size, sample->disk_size_max,
-           sample->disk_free, sample->log_size, sample->live_size);
+    printf(",\"shared\":%s", sample->shared ? "true" : "false");
+    if (!sample->shared)
+        printf(",\"index_size\":%" PRIu64 ",\"objects_size\":%" PRIu64 ",\"disk_size\":%" PRIu64
+               ",\"disk_size_max\":%" PRIu64 ",\"disk_free\":%" PRIu64 ",\"log_size\":%" PRIu64
+               ",\"live_size\":%" PRIu64,
+               sample->index_size, sample->objects_size, sample->disk_size, sample->disk_size_max,
+               sample->disk_free, sample->log_size, sample->live_size);
     if (sample->server)
         printf(",\"memory_size\":%" PRIu64 ",\"uptime_ms\":%" PRIu64 ",\"parked\":%" PRIu64
                ",\"connections\":{\"resp\":%" PRIu64 ",\"http\":%" PRIu64 "}",

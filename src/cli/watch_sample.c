@@ -120,11 +120,14 @@ bool watch_sample_read(struct once_bytes json, struct watch_sample *ret_sample)
         read_numbers(root, &sample);
         sample.now_ms = (once_ms)number(root, "now_ms");
         sample.stopped = json_is_true(json_object_get(root, "stopped"));
+        sample.shared = json_is_true(json_object_get(root, "shared"));
         sample.doubts_more = json_is_true(json_object_get(root, "doubts_more"));
         sample.resp = number(json_object_get(root, "connections"), "resp");
         sample.http = number(json_object_get(root, "connections"), "http");
         text(root, "version", sample.version, sizeof(sample.version));
         text(root, "phase", sample.phase, sizeof(sample.phase));
+        if (json_is_true(json_object_get(root, "unreachable")))
+            snprintf(sample.phase, sizeof(sample.phase), "unreachable");
         *ret_sample = sample;
     }
     json_decref(root);

@@ -298,6 +298,23 @@ static bool put_writes(struct frame *frame, const struct watch_view *view)
     return end_row(frame);
 }
 
+static bool put_disk(struct frame *frame, const struct watch_sample *sample)
+{
+    char a[WATCH_TEXT_SIZE], b[WATCH_TEXT_SIZE];
+
+    if (sample->shared) {
+        put(frame, CLI_PLAIN, "%-*s%s", LABEL_WIDTH, "disk", "the database's: the store is shared");
+        return end_row(frame);
+    }
+    put(frame, CLI_PLAIN, "%-*s%s", LABEL_WIDTH, "disk", watch_size_text(sample->disk_size, a));
+    if (sample->disk_size_max > 0)
+        put(frame, CLI_PLAIN, " of %s", watch_size_text(sample->disk_size_max, a));
+    put(frame, CLI_PLAIN, "  log %s  needed %s", watch_size_text(sample->log_size, a),
+        watch_size_text(sample->live_size, b));
+    put(frame, CLI_PLAIN, "  free %s", watch_size_text(sample->disk_free, a));
+    return end_row(frame);
+}
+
 static bool put_store(struct frame *frame, const struct watch_sample *sample)
 {
     char a[WATCH_TEXT_SIZE], b[WATCH_TEXT_SIZE], c[WATCH_TEXT_SIZE];
@@ -312,17 +329,10 @@ static bool put_store(struct frame *frame, const struct watch_sample *sample)
     put(frame, CLI_PLAIN, "%-*s", LABEL_WIDTH, "memory");
     if (sample->server)
         put(frame, CLI_PLAIN, "%s  ", watch_size_text(sample->memory_size, a));
-    put(frame, CLI_PLAIN, "index %s  objects %s", watch_size_text(sample->index_size, b),
-        watch_size_text(sample->objects_size, c));
-    if (!end_row(frame))
-        return false;
-    put(frame, CLI_PLAIN, "%-*s%s", LABEL_WIDTH, "disk", watch_size_text(sample->disk_size, a));
-    if (sample->disk_size_max > 0)
-        put(frame, CLI_PLAIN, " of %s", watch_size_text(sample->disk_size_max, a));
-    put(frame, CLI_PLAIN, "  log %s  needed %s", watch_size_text(sample->log_size, a),
-        watch_size_text(sample->live_size, b));
-    put(frame, CLI_PLAIN, "  free %s", watch_size_text(sample->disk_free, a));
-    if (!end_row(frame))
+    if (!sample->shared)
+        put(frame, CLI_PLAIN, "index %s  objects %s", watch_size_text(sample->index_size, b),
+            watch_size_text(sample->objects_size, c));
+    if (!end_row(frame) || !put_disk(frame, sample))
         return false;
     if (sample->server)
         put(frame, CLI_PLAIN, "%-*sRESP %" PRIu64 "  HTTP %" PRIu64 "  waiting %" PRIu64,

@@ -5,7 +5,8 @@
  */
 #include "engine/inner.h"
 
-#include <stdlib.h>
+#include "object/page.h"
+
 #include <string.h>
 
 /* With the lock: waits for what was seen so far. */
@@ -27,46 +28,6 @@ static int settle_answer(struct once__engine *engine, int answer)
     return err == ONCE_OK ? answer : err;
 }
 
-static int copy_object(const struct once__object *object, struct once_object *ret_object)
-{
-    struct once_object copy = {.type = once__object_type(object), .present = true};
-    struct once__register reg;
-    struct once_bytes state = {NULL, 0};
-    struct once_buf json;
-    uint8_t *memory;
-    int err;
-
-    if (once_object_mergeable(copy.type)) {
-        state = once__object_state(object);
-        copy.version = once__object_version(object);
-    } else if (copy.type == ONCE_OBJECT_REGISTER) {
-        reg = once__object_register(object);
-        state = reg.value;
-        copy.version = reg.version;
-        copy.present = reg.present;
-    } else if (copy.type == ONCE_OBJECT_LOG) {
-        copy.version = once__object_event_count(object);
-    } else if (copy.type == ONCE_OBJECT_OUTBOX) {
-        copy.version = once__object_message_total(object);
-    }
-    once_buf_init(&json, SIZE_MAX / 2);
-    err = once__object_view(object, &json);
-    memory = err == ONCE_OK ? malloc(json.size + state.size + 1) : NULL;
-    if (err == ONCE_OK && !memory)
-        err = ONCE_ERR_MEMORY;
-    if (err == ONCE_OK) {
-        memcpy(memory, json.data, json.size);
-        if (state.size > 0)
-            memcpy(memory + json.size, state.data, state.size);
-        copy.json = (struct once_bytes){memory, json.size};
-        copy.state = (struct once_bytes){memory + json.size, state.size};
-        copy.memory = memory;
-        *ret_object = copy;
-    }
-    once_buf_release(&json);
-    return err;
-}
-
 int once__engine_object_get(struct once_store *store, struct once_bytes name,
                             struct once_object *ret_object)
 {
@@ -78,7 +39,7 @@ int once__engine_object_get(struct once_store *store, struct once_bytes name,
     pthread_mutex_lock(&engine->lock);
     object = once__objects_find(engine->objects.table, name);
     if (object)
-        err = copy_object(object, &copy);
+        err = once__object_copy(object, &copy);
     if (err == ONCE_OK)
         err = settle(engine, engine->objects.position);
     pthread_mutex_unlock(&engine->lock);
@@ -91,118 +52,29 @@ int once__engine_object_get(struct once_store *store, struct once_bytes name,
 
 /* ---- Reading what is inside ------------------------------------------------------------------ */
 
-/* A page of items, copied: each runs without the lock. Their bytes are in one buffer, in order. */
-struct page {
-    struct once_object_item *items;
-    size_t count;
-    struct once_buf bytes;
-    uint64_t cursor;
-    bool more;
-};
-
-static int keep_bytes(struct once_buf *buf, struct once_bytes bytes)
-{
-    return bytes.size > 0 ? once_buf_append(buf, bytes.data, bytes.size) : ONCE_OK;
-}
-
-static int keep_item(struct page *page, const struct once_object_item *item)
-{
-    int err = keep_bytes(&page->bytes, item->id);
-
-    if (err == ONCE_OK)
-        err = keep_bytes(&page->bytes, item->group);
-    if (err == ONCE_OK)
-        err = keep_bytes(&page->bytes, item->payload);
-    if (err == ONCE_OK)
-        page->items[page->count++] = *item;
-    return err;
-}
-
-static const uint8_t *point_at(const uint8_t *at, struct once_bytes *bytes)
-{
-    bytes->data = bytes->size > 0 ? at : NULL;
-    return at + bytes->size;
-}
-
-static void show_page(struct page *page, void (*each)(void *, const struct once_object_item *),
-                      void *user)
-{
-    static const uint8_t nothing[1];
-    const uint8_t *at = page->bytes.data ? page->bytes.data : nothing;
-
-    for (size_t i = 0; i < page->count; i++) {
-        struct once_object_item *item = &page->items[i];
-
-        at = point_at(at, &item->id);
-        at = point_at(at, &item->group);
-        at = point_at(at, &item->payload);
-        each(user, item);
-    }
-}
-
-/* Items are handed out in pages of about this many bytes. */
-enum { PAGE_SIZE = 1 << 20 };
-
-static int gather(const struct once__object *object, uint64_t cursor, size_t count,
-                  struct page *page)
-{
-    enum once_object_type type = once__object_type(object);
-    struct once_object_item item;
-    int err = ONCE_OK;
-
-    page->cursor = cursor;
-    while (err == ONCE_OK) {
-        if (type == ONCE_OBJECT_LOG) {
-            if (page->cursor >= once__object_event_count(object))
-                return ONCE_OK;
-            item = once__object_event(object, page->cursor + 1);
-        } else if (type == ONCE_OBJECT_BUCKETS) {
-            if (page->cursor >= once__object_bucket_count(object))
-                return ONCE_OK;
-            item = once__object_bucket_at(object, page->cursor);
-        } else if (type == ONCE_OBJECT_OUTBOX) {
-            if (!once__object_message_after(object, page->cursor, &item))
-                return ONCE_OK;
-        } else {
-            return ONCE_ERR_OBJECT_TYPE;
-        }
-        if (page->count == count || page->bytes.size >= PAGE_SIZE) {
-            page->more = true;
-            return ONCE_OK;
-        }
-        err = keep_item(page, &item);
-        page->cursor = type == ONCE_OBJECT_BUCKETS ? page->cursor + 1 : item.number;
-    }
-    return err;
-}
-
 int once__engine_object_read(struct once_store *store, struct once_bytes name, uint64_t cursor,
                              size_t count,
                              void (*each)(void *user, const struct once_object_item *item),
                              void *user, uint64_t *ret_cursor, bool *ret_more)
 {
     struct once__engine *engine = once__engine_of(store);
-    struct page page = {.cursor = cursor};
     const struct once__object *object;
-    int err;
+    struct once__page page;
+    int err = once__page_init(&page, cursor, count);
 
-    once_buf_init(&page.bytes, SIZE_MAX / 2);
-    page.items = malloc(count * sizeof(*page.items));
-    if (!page.items)
-        return ONCE_ERR_MEMORY;
+    if (err != ONCE_OK)
+        return err;
     pthread_mutex_lock(&engine->lock);
     object = once__objects_find(engine->objects.table, name);
-    err = object ? gather(object, cursor, count, &page) : ONCE_OK;
+    err = object ? once__page_gather(&page, object) : ONCE_OK;
     err = settle_answer(engine, err);
     pthread_mutex_unlock(&engine->lock);
-    if (err == ONCE_OK)
-        show_page(&page, each, user);
-    free(page.items);
-    once_buf_release(&page.bytes);
     if (err == ONCE_OK) {
+        once__page_show(&page, each, user);
         *ret_cursor = page.cursor;
         *ret_more = page.more;
     }
+    once__page_release(&page);
     return err;
 }
 

@@ -74,6 +74,9 @@ void once__config_unref(struct once__config *config)
     free(config->policies);
     free(config->file);
     free(config->folder);
+    if (config->store_url)
+        explicit_bzero(config->store_url, strlen(config->store_url));
+    free(config->store_url);
     free(config->socket);
     free(config->tls_cert);
     free(config->tls_key);
@@ -224,9 +227,10 @@ static int read_whole(int fd, const char *file, struct once_buf *text,
 }
 
 /* Who else may read a file that holds hashes can try passwords at home. */
-static int check_mode(struct once__config *config, const char *file, const struct stat *about)
+static int check_mode(struct once__config *config, const char *file, const struct stat *about,
+                      bool url_in_file)
 {
-    bool secrets = false;
+    bool secrets = false, url = url_in_file && once__config_url_secret(config->store_url);
     int err = ONCE_OK;
 
     for (size_t i = 0; i < config->user_count; i++)
@@ -236,12 +240,10 @@ static int check_mode(struct once__config *config, const char *file, const struc
     if ((about->st_mode & S_IWOTH) != 0)
         err = once__config_warn(config, "everyone can write '%s'; run: chmod o-rwx '%s'", file,
                                 file);
-    else if (secrets && (about->st_mode & S_IROTH) != 0)
+    else if ((secrets || url) && (about->st_mode & S_IROTH) != 0)
         err = once__config_warn(
-            config,
-            "'%s' holds hashes of passwords or tokens, and everyone can read it; run: "
-            "chmod o-rwx '%s'",
-            file, file);
+            config, "'%s' holds %s, and everyone can read it; run: chmod o-rwx '%s'", file,
+            url ? "the password of the store" : "hashes of passwords or tokens", file);
     return err;
 }
 
@@ -286,11 +288,11 @@ static int default_folder(struct once__config *config, char *const *environment,
     const char *home = variable(environment, "HOME");
     int size;
 
-    if (config->folder)
+    if (config->folder || config->store_url)
         return ONCE_OK;
     if (!data && !home) {
         snprintf(error->text, sizeof(error->text),
-                 "which folder? Give --dir, set ONCE_DIR, or write dir = FOLDER");
+                 "which folder? Give --dir, set ONCE_DIR, or write dir = FOLDER; or --store URL");
         return ONCE_ERR_NO_STORE;
     }
     if (data)
@@ -351,11 +353,14 @@ int once__config_read(const struct once__config_sources *sources, struct once__c
     if (err == ONCE_OK)
         err = once__config_flags(reading, sources->flags, sources->flag_count);
     if (err == ONCE_OK)
+        err = once__config_choose_store(reading);
+    if (err == ONCE_OK)
         err = default_folder(reading->config, sources->environment, error);
     if (err == ONCE_OK)
         err = once__config_check(reading);
     if (err == ONCE_OK && file)
-        err = check_mode(reading->config, file, &about);
+        err = check_mode(reading->config, file, &about,
+                         once__config_store_source(reading) == ONCE__FROM_FILE);
     err = reading_end(reading, err, ret_config);
     free(reading);
     return err;
@@ -372,6 +377,8 @@ int once__config_parse(const char *name, struct once_bytes text, struct once__co
         return err;
     if (err == ONCE_OK)
         err = once__config_lines(reading, name, text);
+    if (err == ONCE_OK)
+        err = once__config_choose_store(reading);
     if (err == ONCE_OK)
         err = once__config_check(reading);
     err = reading_end(reading, err, ret_config);

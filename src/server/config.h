@@ -112,14 +112,16 @@ struct once__config {
     uint64_t generation; /* larger for one that was read later; set by once__config_read */
 
     char *file;   /* where it was read from; NULL: none */
-    char *folder; /* the store */
+    char *folder; /* the store; NULL: it is a shared one */
     struct once_options store;
+    char *store_url;  /* a shared store, with its password; NULL: it is the folder */
+    bool accept_loss; /* of a shared store: it may lose what it has acknowledged */
 
     struct once__listen resp[ONCE_LISTENERS_MAX];
     size_t resp_count;
     struct once__listen http[ONCE_LISTENERS_MAX];
     size_t http_count;
-    char *socket; /* unix socket; NULL: none. Default: FOLDER/once.sock */
+    char *socket; /* unix socket; NULL: none. Default: FOLDER/once.sock, none without folder */
 
     char *tls_cert; /* PEM files; NULL: no TLS */
     char *tls_key;
@@ -201,6 +203,9 @@ enum { ONCE__AMOUNT_SIZE = 32 };
 void once__duration_text(once_ms duration_ms, char ret_text[ONCE__AMOUNT_SIZE]);
 void once__size_text(uint64_t size, char ret_text[ONCE__AMOUNT_SIZE]);
 
+/* Which stores a setting means something for. */
+enum once__of { ONCE__OF_EVERY = 0, ONCE__OF_FOLDER, ONCE__OF_SHARED };
+
 /* Every setting of a file, for --help and the reference page. section: "", "namespace", "user". */
 struct once__setting_help {
     const char *section;
@@ -210,6 +215,7 @@ struct once__setting_help {
     const char *text;
     bool repeats; /* may stand more than once */
     bool fixed;   /* a reload does not change it */
+    enum once__of of;
     /* Inner: how it is read and shown. */
     int kind;
     size_t offset;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "store/postgres/pg.h"
+
 static const struct once__where *where_of(const struct once__said *said, const char *section,
                                           const char *name)
 {
@@ -262,6 +264,95 @@ int once__config_check_reachable(struct once__reading *reading)
     return ONCE_OK;
 }
 
+/* ---- The store ------------------------------------------------------------------------------- */
+
+enum once__source once__config_store_source(const struct once__reading *reading)
+{
+    return where_of(&reading->top, "", "store")->source;
+}
+
+bool once__config_url_secret(const char *url)
+{
+    char shown[ONCE_STORE_URL_SIZE_MAX + 64];
+
+    if (!url)
+        return false;
+    once__pg_url_shown(url, shown, sizeof(shown));
+    return strcmp(shown, url) != 0;
+}
+
+bool once__setting_fits(const struct once__setting_help *setting, const struct once__config *config)
+{
+    return setting->of == ONCE__OF_EVERY ||
+           (setting->of == ONCE__OF_SHARED) == (config->store_url != NULL);
+}
+
+static void take_back(struct once__where *where, char **field)
+{
+    free(*field);
+    *field = NULL;
+    *where = (struct once__where){.source = ONCE__FROM_DEFAULT};
+}
+
+/* A flag goes over what the file or the environment say of the other one; everything else would be
+ * a guess, and the wrong guess answers from an empty store. */
+int once__config_choose_store(struct once__reading *reading)
+{
+    struct once__config *config = reading->config;
+    size_t dir = once__setting_index(once__setting_find("", "dir"));
+    size_t store = once__setting_index(once__setting_find("", "store"));
+    struct once__where *dir_said = &reading->top.settings[dir];
+    struct once__where *store_said = &reading->top.settings[store];
+    char other[ONCE__WHERE_SIZE];
+
+    if (!config->folder || !config->store_url)
+        return ONCE_OK;
+    if (store_said->source == ONCE__FROM_FLAG && dir_said->source != ONCE__FROM_FLAG) {
+        take_back(dir_said, &config->folder);
+        return ONCE_OK;
+    }
+    if (dir_said->source == ONCE__FROM_FLAG && store_said->source != ONCE__FROM_FLAG) {
+        take_back(store_said, &config->store_url);
+        return ONCE_OK;
+    }
+    once__where_text(dir_said, other, sizeof(other));
+    return once__config_wrong(reading, store_said,
+                              "a store is a folder (dir, %s) or a shared one (store), not both",
+                              other);
+}
+
+/* What was said and means nothing would be believed to hold. */
+static int check_store(struct once__reading *reading)
+{
+    struct once__config *config = reading->config;
+
+    for (size_t i = 0; i < once__setting_count; i++) {
+        const struct once__setting_help *setting = &once__settings[i];
+
+        if (reading->top.settings[i].source == ONCE__FROM_DEFAULT || setting->section[0] != '\0' ||
+            once__setting_fits(setting, config))
+            continue;
+        if (setting->kind == ONCE__KIND_WORD && config->store.durability == ONCE_LOSES_NOTHING)
+            continue; /* durability = always is so */
+        if (setting->of == ONCE__OF_SHARED)
+            return once__config_wrong(reading, &reading->top.settings[i],
+                                      "%s means nothing without store = URL", setting->name);
+        return once__config_wrong(
+            reading, &reading->top.settings[i],
+            "%s means nothing for a shared store: leave it out; %s", setting->name,
+            setting->kind == ONCE__KIND_WORD || setting->kind == ONCE__KIND_DURATION
+                ? "the database's own settings say what is durable"
+                : "the database has no such bound");
+    }
+    if (config->store_url && once__config_store_source(reading) == ONCE__FROM_FLAG &&
+        once__config_url_secret(config->store_url))
+        return once__config_warn(config, "everyone on this machine can see the password in --store "
+                                         "(ps): put the URL into the configuration file or "
+                                         "ONCE_STORE, or the password into the file that "
+                                         "PGPASSFILE names");
+    return ONCE_OK;
+}
+
 /* Fewer could not even be opened; a bound that is found out only then would come too late. */
 static int check_disk(struct once__reading *reading)
 {
@@ -318,6 +409,8 @@ int once__config_check(struct once__reading *reading)
 
     if (err == ONCE_OK)
         err = check_users(reading);
+    if (err == ONCE_OK)
+        err = check_store(reading);
     if (err == ONCE_OK)
         err = check_disk(reading);
     if (err == ONCE_OK)

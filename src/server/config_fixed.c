@@ -36,7 +36,8 @@ static int take_over(const struct once__setting_help *setting, const struct once
     char **field = (char **)(void *)((char *)config + setting->offset), *copy = NULL;
     char *const *source = (char *const *)(const void *)((const char *)from + setting->offset);
 
-    if (setting->kind == ONCE__KIND_PATH || setting->kind == ONCE__KIND_SOCKET) {
+    if (setting->kind == ONCE__KIND_PATH || setting->kind == ONCE__KIND_SOCKET ||
+        setting->kind == ONCE__KIND_STORE) {
         if (*source) {
             copy = strdup(*source);
             if (!copy)

@@ -18,6 +18,7 @@ enum once__kind {
     ONCE__KIND_PATH,       /* a string of its own */
     ONCE__KIND_LISTEN,     /* of RESP; words[0] is the protocol's name */
     ONCE__KIND_SOCKET,     /* a path, or off */
+    ONCE__KIND_STORE,      /* the URL of a shared store: a string that may hold a password */
     ONCE__KIND_NAMES,      /* namespaces of a user */
     ONCE__KIND_BEGINNINGS, /* objects of a user */
     ONCE__KIND_PASSWORD,
@@ -88,6 +89,20 @@ ONCE_MUST_CHECK int once__config_lines(struct once__reading *reading, const char
 ONCE_MUST_CHECK int once__config_variables(struct once__reading *reading, char *const *environment);
 ONCE_MUST_CHECK int once__config_flags(struct once__reading *reading,
                                        const struct once__setting *flags, size_t count);
+
+/* A folder or a shared store? Takes back the one that a flag goes over. Before anything is filled
+ * in. */
+ONCE_MUST_CHECK int once__config_choose_store(struct once__reading *reading);
+
+/* Does the setting mean anything for the store that was chosen? */
+bool once__setting_fits(const struct once__setting_help *setting,
+                        const struct once__config *config);
+
+/* Where the shared store was said; ONCE__FROM_DEFAULT: nowhere. */
+enum once__source once__config_store_source(const struct once__reading *reading);
+
+/* Does the URL hold a password? False of NULL. */
+bool once__config_url_secret(const char *url);
 
 /* Fills in what was not said, holds the whole against itself, and sorts it. */
 ONCE_MUST_CHECK int once__config_check(struct once__reading *reading);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "store/postgres/pg.h"
 
 static int put(struct once_buf *out, const char *text)
 {
@@ -107,6 +108,18 @@ static int put_secret(struct once_buf *out, const struct once__setting_help *set
     return err == ONCE_OK ? put(out, "\n") : err;
 }
 
+/* Without its password, unless secrets are asked for. */
+static int put_store(struct once_buf *out, const struct once__setting_help *setting,
+                     const char *url, bool secrets)
+{
+    char shown[ONCE_STORE_URL_SIZE_MAX + 64];
+
+    if (!url || secrets)
+        return url ? put_path(out, setting->name, url) : ONCE_OK;
+    once__pg_url_shown(url, shown, sizeof(shown));
+    return put_path(out, setting->name, shown);
+}
+
 static uint64_t number_at(const struct once__setting_help *setting, const void *source)
 {
     uint32_t small;
@@ -147,6 +160,8 @@ static int put_setting(struct once_buf *out, const struct once__setting_help *se
         if (path)
             return put_path(out, setting->name, path);
         return setting->kind == ONCE__KIND_SOCKET ? put_line(out, setting->name, "off") : ONCE_OK;
+    case ONCE__KIND_STORE:
+        return put_store(out, setting, config->store_url, secrets);
     case ONCE__KIND_LISTEN:
         if (setting->offset == offsetof(struct once__config, resp))
             return put_listeners(out, setting->name, config->resp, config->resp_count);
@@ -186,8 +201,9 @@ static int put_section(struct once_buf *out, const char *section, const char *na
     for (size_t i = 0; err == ONCE_OK && i < once__setting_count; i++) {
         const struct once__setting_help *setting = &once__settings[i];
 
-        /* Of values only two settings may be said. */
+        /* Of values only two settings may be said; of a store those that it knows. */
         if (strcmp(setting->section, section) != 0 ||
+            (section[0] == '\0' && !once__setting_fits(setting, source)) ||
             (values && strcmp(setting->name, "result_max") != 0 &&
              strcmp(setting->name, "scope") != 0))
             continue;

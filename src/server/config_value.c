@@ -14,6 +14,7 @@
 
 #include "base/assert.h"
 #include "server/access.h"
+#include "store/postgres/pg.h"
 
 static const char separators[] = ", \t";
 
@@ -171,6 +172,11 @@ static int read_path(struct once__reading *reading, const struct once__setting_h
                                   "%s: what begins with a quote ends with one", setting->name);
     if (value[0] == '\0')
         return once__config_wrong(reading, &reading->here, "%s is empty", setting->name);
+    if (setting->kind == ONCE__KIND_PATH && once__pg_url(value)) /* an empty folder would answer */
+        return once__config_wrong(reading, &reading->here,
+                                  "%s is a path, and this is the URL of a shared store: write it "
+                                  "as store = URL (--store URL)",
+                                  setting->name);
     if (setting->kind == ONCE__KIND_SOCKET) {
         reading->socket_off = !end && strcmp(value, "off") == 0;
         if (reading->socket_off) {
@@ -189,6 +195,29 @@ static int read_path(struct once__reading *reading, const struct once__setting_h
         return ONCE_ERR_MEMORY;
     free(*field);
     *field = copy;
+    return ONCE_OK;
+}
+
+/* The URL of a shared store. It may hold a password: no message shows any of it. */
+static int read_store(struct once__reading *reading, const struct once__setting_help *setting,
+                      void *target, char *value)
+{
+    char **field = (char **)(void *)((char *)target + setting->offset);
+    int err = read_path(reading, setting, target, value);
+
+    if (err != ONCE_OK)
+        return err;
+    if (!once__pg_url(*field))
+        return once__config_wrong(reading, &reading->here,
+                                  "%s is no URL of a shared store: write "
+                                  "postgres://USER@HOST:PORT/DATABASE",
+                                  setting->name);
+    if (strlen(*field) > ONCE_STORE_URL_SIZE_MAX)
+        return once__config_wrong(reading, &reading->here, "%s: the URL is longer than %d bytes",
+                                  setting->name, ONCE_STORE_URL_SIZE_MAX);
+    if (!once__pg_url_readable(*field))
+        return once__config_wrong(reading, &reading->here, "%s cannot be read as a URL: %s",
+                                  setting->name, ONCE__PG_URL_FORM);
     return ONCE_OK;
 }
 
@@ -439,6 +468,8 @@ int once__value_read(struct once__reading *reading, const struct once__setting_h
     case ONCE__KIND_PATH:
     case ONCE__KIND_SOCKET:
         return read_path(reading, setting, target, value);
+    case ONCE__KIND_STORE:
+        return read_store(reading, setting, target, value);
     case ONCE__KIND_LISTEN:
         return read_listeners(reading, setting, value);
     case ONCE__KIND_NAMES:

@@ -9,6 +9,9 @@
 #include <once/bytes.h>
 #include <once/limits.h>
 
+/* With ONCE_ERR_UNSUPPORTED. */
+#define ONCE__HISTORY_LACKS "a shared store keeps no history: only what each operation is now"
+
 enum { ONCE__HISTORY_COUNT_DEFAULT = 100 };
 
 /* The beginning, not cut inside of a character of UTF-8. */

@@ -98,6 +98,8 @@ void once__http_history_look(struct once__http_request *request)
                              count->given ? (size_t)count->number
                                           : (size_t)ONCE__HISTORY_COUNT_DEFAULT,
                              add_past, &history, &found, &more);
+    if (reply.err == ONCE_ERR_UNSUPPORTED)
+        reply.what = ONCE__HISTORY_LACKS;
     if (reply.err != ONCE_OK) {
         once__http_problem_err(request, &reply);
         return;

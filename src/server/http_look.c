@@ -124,12 +124,13 @@ enum once__http_next once__http_ready(struct once__http_request *request)
         [ONCE__FAILED] = "failed",
     };
     struct once__status status = once__server_status(request->http->setup.server);
-    struct once__view view = once__http_answer(request, status.phase == ONCE__READY ? 200 : 503);
+    bool ready = status.phase == ONCE__READY && !status.unreachable;
+    struct once__view view = once__http_answer(request, ready ? 200 : 503);
 
-    if (status.phase != ONCE__READY)
+    if (!ready)
         request->answer.retry_ms = 1000;
     once__view_text(&view, "{\"status\":\"");
-    once__view_text(&view, names[status.phase]);
+    once__view_text(&view, status.unreachable ? "unreachable" : names[status.phase]);
     once__view_text(&view, "\"");
     if (status.phase == ONCE__LOADING) {
         once__view_number_field(&view, "loaded", status.loaded);

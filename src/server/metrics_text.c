@@ -92,33 +92,46 @@ static const struct {
     const char *name, *type;
     size_t offset; /* of a uint64_t */
     const char *help;
+    enum { EVERY, FOLDER, SHARED } of; /* which stores have it */
 } stats_numbers[] = {
-    {"once_keys", "gauge", STAT(keys), "Keys in the index."},
-    {"once_keys_open", "gauge", STAT(keys_open), "Keys that are started or in doubt."},
-    {"once_index_bytes", "gauge", STAT(index_size), "Memory of the index."},
-    {"once_disk_bytes", "gauge", STAT(disk_size), "Bytes on disk, spare segments included."},
-    {"once_log_bytes", "gauge", STAT(log_size), "Bytes of the log in use."},
-    {"once_log_live_bytes", "gauge", STAT(live_size), "Bytes of the log that are needed."},
+    {"once_keys", "gauge", STAT(keys), "Keys that the store holds.", EVERY},
+    {"once_keys_open", "gauge", STAT(keys_open), "Keys that are started or in doubt.", EVERY},
+    {"once_index_bytes", "gauge", STAT(index_size), "Memory of the index.", FOLDER},
+    {"once_disk_bytes", "gauge", STAT(disk_size), "Bytes on disk, spare segments included.",
+     FOLDER},
+    {"once_log_bytes", "gauge", STAT(log_size), "Bytes of the log in use.", FOLDER},
+    {"once_log_live_bytes", "gauge", STAT(live_size), "Bytes of the log that are needed.", FOLDER},
     {"once_reserved_bytes", "gauge", STAT(reserved_size),
-     "Bytes kept free so that what was begun can end."},
-    {"once_segments", "gauge", STAT(segments), "Segments in use."},
-    {"once_segments_spare", "gauge", STAT(segments_spare), "Segments that are ready to be used."},
+     "Bytes kept free so that what was begun can end.", FOLDER},
+    {"once_segments", "gauge", STAT(segments), "Segments in use.", FOLDER},
+    {"once_segments_spare", "gauge", STAT(segments_spare), "Segments that are ready to be used.",
+     FOLDER},
     {"once_segments_retired_total", "counter", STAT(segments_retired),
-     "Whole segments that expired."},
+     "Whole segments that expired.", FOLDER},
     {"once_records_carried_total", "counter", STAT(records_carried),
-     "Records that outlived their segment and were moved."},
-    {"once_store_calls_total", "counter", STAT(calls), "Operations that the store decided."},
-    {"once_store_records_total", "counter", STAT(records), "Records written."},
-    {"once_store_writes_total", "counter", STAT(batches), "Durable writes."},
-    {"once_store_cold_reads_total", "counter", STAT(cold_reads), "Records read from disk."},
-    {"once_last_fence", "gauge", STAT(last_fence), "The largest fence that was given."},
-    {"once_objects", "gauge", STAT(objects), "Objects."},
-    {"once_objects_bytes", "gauge", STAT(objects_size), "Memory of objects."},
-    {"once_object_changes_total", "counter", STAT(changes), "Changes of objects, for ever."},
-    {"once_snapshots_total", "counter", STAT(snapshots), "Snapshots of objects written."},
-    {"once_snapshot_bytes", "gauge", STAT(snapshot_size), "Bytes of the newest snapshot."},
+     "Records that outlived their segment and were moved.", FOLDER},
+    {"once_store_calls_total", "counter", STAT(calls), "Operations that the store decided.", EVERY},
+    {"once_store_records_total", "counter", STAT(records), "Records written.", EVERY},
+    {"once_store_writes_total", "counter", STAT(batches), "Durable writes.", EVERY},
+    {"once_store_cold_reads_total", "counter", STAT(cold_reads), "Records read from disk.", FOLDER},
+    {"once_last_fence", "gauge", STAT(last_fence), "The largest fence that was given.", EVERY},
+    {"once_objects", "gauge", STAT(objects), "Objects.", EVERY},
+    {"once_objects_bytes", "gauge", STAT(objects_size), "Memory of objects.", EVERY},
+    {"once_object_changes_total", "counter", STAT(changes), "Changes of objects, for ever.",
+     FOLDER},
+    {"once_snapshots_total", "counter", STAT(snapshots), "Snapshots of objects written.", FOLDER},
+    {"once_snapshot_bytes", "gauge", STAT(snapshot_size), "Bytes of the newest snapshot.", FOLDER},
     {"once_recovered_records", "gauge", STAT(recovered),
-     "Records that were read from the log when the store was opened."},
+     "Records that were read from the log when the store was opened.", FOLDER},
+    {"once_store_links", "gauge", STAT(links),
+     "Connections to the shared store that there should be.", SHARED},
+    {"once_store_links_up", "gauge", STAT(links_up), "Those of them that are up.", SHARED},
+    {"once_store_links_lost_total", "counter", STAT(links_lost),
+     "Connections to the shared store that were lost.", SHARED},
+    {"once_store_asked_again_total", "counter", STAT(asked_again),
+     "Calls asked again because their answer was lost.", SHARED},
+    {"once_store_unsettled_total", "counter", STAT(unsettled),
+     "Calls of which nobody knows whether they were kept.", SHARED},
 };
 
 static void put_flag(struct page *page, const char *name, const char *help, bool flag)
@@ -132,6 +145,8 @@ static void put_stats(struct page *page, const struct once_stats *stats)
     for (size_t i = 0; i < sizeof(stats_numbers) / sizeof(stats_numbers[0]); i++) {
         const void *number = (const char *)stats + stats_numbers[i].offset;
 
+        if (stats_numbers[i].of != EVERY && (stats_numbers[i].of == SHARED) != stats->shared)
+            continue;
         put_family(page, stats_numbers[i].name, stats_numbers[i].type, stats_numbers[i].help);
         put(page, "%s %" PRIu64 "\n", stats_numbers[i].name, *(const uint64_t *)number);
     }
@@ -139,7 +154,11 @@ static void put_stats(struct page *page, const struct once_stats *stats)
     put(page, "once_recovery_seconds %.3f\n", (double)stats->recovery_ms / 1e3);
     put_family(page, "once_store_time_seconds", "gauge", "Store time, since 1970.");
     put(page, "once_store_time_seconds %.3f\n", (double)stats->now_ms / 1e3);
-    put_flag(page, "once_store_direct_writes", "Writes bypass the system's cache.", stats->direct);
+    if (stats->shared)
+        put_flag(page, "once_store_reachable", "The shared store answers.", !stats->unreachable);
+    else
+        put_flag(page, "once_store_direct_writes", "Writes bypass the system's cache.",
+                 stats->direct);
 }
 
 _Static_assert(ONCE_DOUBTS_COUNT_MAX == 10000, "the help of once_doubts says so");
@@ -309,8 +328,9 @@ int once__metrics_write(const struct once__metrics *metrics, const struct once_s
         put_stats(&page, stats);
         put_store_spread(&page, &stats->write_us, "once_write_seconds",
                          "How long durable writes took.", 1e-6);
-        put_store_spread(&page, &stats->write_size, "once_write_bytes", "Bytes of durable writes.",
-                         1);
+        if (!stats->shared)
+            put_store_spread(&page, &stats->write_size, "once_write_bytes",
+                             "Bytes of durable writes.", 1);
         put_store_spread(&page, &stats->write_ops, "once_write_records",
                          "Records of durable writes.", 1);
     }

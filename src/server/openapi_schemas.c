@@ -12,6 +12,7 @@
 #define BASE64 "{\"type\":\"string\",\"contentEncoding\":\"base64\"}"
 #define NUMBER "{\"type\":\"integer\"}"
 #define COUNTED "{\"type\":\"integer\",\"minimum\":0}"
+#define COUNTED_OR_NULL "{\"type\":[\"integer\",\"null\"],\"minimum\":0}"
 #define BOOL "{\"type\":\"boolean\"}"
 #define FENCE "{\"type\":\"integer\",\"minimum\":1,\"maximum\":9007199254740991}"
 #define CURSOR "{\"type\":\"string\",\"pattern\":\"^[0-9]{1,20}$\"}"
@@ -151,8 +152,12 @@ const struct once__http_schema once__http_schemas[] = {
      "{\"type\":\"object\",\"description\":\"Counters since the server started, and what is so "
      "now. "
      "Counters of one document are of one moment: uptime_ms. disk_size_max 0: no bound was set. "
+     "Null: a store that servers share (shared) has no such number. unreachable: it does not "
+     "answer "
+     "now. "
      "doubts_more: there are more than were counted.\",\"properties\":{"
-     "\"version\":" TEXT ",\"ready\":" BOOL ",\"stopped\":" BOOL ",\"doubts_more\":" BOOL
+     "\"version\":" TEXT ",\"ready\":" BOOL ",\"stopped\":" BOOL ",\"shared\":" BOOL
+     ",\"unreachable\":" BOOL ",\"doubts_more\":" BOOL
      ",\"phase\":{\"enum\":[\"loading\",\"ready\",\"draining\",\"failed\"]},"
      "\"verdicts\":{\"$ref\":\"#/components/schemas/Verdicts\"},\"errors\":" COUNTS
      ",\"latency_us\":" SPREAD ",\"write_us\":" SPREAD ",\"write_ops\":" SPREAD
@@ -162,21 +167,21 @@ const struct once__http_schema once__http_schemas[] = {
      "\"namespace\":" TEXT ",\"verdicts\":{\"$ref\":\"#/components/schemas/Verdicts\"},"
      "\"errors\":" COUNTED "},\"required\":[\"namespace\",\"verdicts\",\"errors\"]," CLOSED "}},"
      "\"keys\":" COUNTED ","
-     "\"keys_max\":" COUNTED ","
+     "\"keys_max\":" COUNTED_OR_NULL ","
      "\"keys_open\":" COUNTED ","
      "\"doubts\":" COUNTED ","
      "\"started\":" COUNTED ","
-     "\"index_size\":" COUNTED ","
+     "\"index_size\":" COUNTED_OR_NULL ","
      "\"memory_size\":" COUNTED ","
      "\"objects\":" COUNTED ","
      "\"objects_size\":" COUNTED ","
-     "\"objects_size_max\":" COUNTED ","
-     "\"disk_size\":" COUNTED ","
-     "\"disk_size_max\":" COUNTED ","
-     "\"disk_free\":" COUNTED ","
-     "\"log_size\":" COUNTED ","
-     "\"live_size\":" COUNTED ","
-     "\"segments\":" COUNTED ","
+     "\"objects_size_max\":" COUNTED_OR_NULL ","
+     "\"disk_size\":" COUNTED_OR_NULL ","
+     "\"disk_size_max\":" COUNTED_OR_NULL ","
+     "\"disk_free\":" COUNTED_OR_NULL ","
+     "\"log_size\":" COUNTED_OR_NULL ","
+     "\"live_size\":" COUNTED_OR_NULL ","
+     "\"segments\":" COUNTED_OR_NULL ","
      "\"batches\":" COUNTED ","
      "\"records\":" COUNTED ","
      "\"parked\":" COUNTED ","
@@ -191,7 +196,8 @@ const struct once__http_schema once__http_schemas[] = {
      "\"started_ms\":" COUNTED ","
      "\"loaded\":" COUNTED ","
      "\"to_load\":" COUNTED "},\"required\":["
-     "\"version\",\"ready\",\"stopped\",\"doubts_more\",\"phase\",\"verdicts\",\"errors\","
+     "\"version\",\"ready\",\"stopped\",\"shared\",\"unreachable\",\"doubts_more\",\"phase\","
+     "\"verdicts\",\"errors\","
      "\"latency_us\",\"write_us\",\"write_ops\",\"connections\",\"namespaces\",\"keys\","
      "\"keys_max\",\"keys_open\",\"doubts\",\"started\",\"index_size\",\"memory_size\","
      "\"objects\",\"objects_size\",\"objects_size_max\",\"disk_size\",\"disk_size_max\","
@@ -208,7 +214,7 @@ const struct once__http_schema once__http_schemas[] = {
                "\"required\":[\"status\"]," CLOSED "}"},
     {"Readiness",
      "{\"type\":\"object\",\"properties\":{\"status\":{\"enum\":[\"ready\",\"loading\","
-     "\"draining\",\"failed\"]},\"loaded\":" COUNTED ",\"to_load\":" COUNTED "},"
+     "\"draining\",\"failed\",\"unreachable\"]},\"loaded\":" COUNTED ",\"to_load\":" COUNTED "},"
      "\"required\":[\"status\"]," CLOSED "}"},
     {"Problem",
      "{\"type\":\"object\",\"description\":\"Problem details, RFC 9457. verdict: the word of Once, "

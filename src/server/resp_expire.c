@@ -6,6 +6,7 @@
  * longest time that a caller may say is a millisecond less.
  */
 #include "server/resp_commands.h"
+#include "server/server.h"
 
 #include <string.h>
 
@@ -15,6 +16,12 @@ static bool wrong_time(const struct once__request *request, struct once__out *ou
                     once__command_full_name(request->command),
                     too_far ? ": nothing is kept longer than ten years" : "");
     return false;
+}
+
+/* By whose clock a moment is over: the store's, where servers share one. */
+static once_ms store_ms(const struct once__request *request)
+{
+    return once__service_wall_ms(once__server_service(request->session->server));
 }
 
 bool once__expire_read(const struct once__request *request, struct once__out *out,
@@ -36,7 +43,7 @@ bool once__expire_read(const struct once__request *request, struct once__out *ou
     if (seconds)
         number *= 1000;
     left_ms = number;
-    if (point && __builtin_sub_overflow(number, once__wall_ms(), &left_ms))
+    if (point && __builtin_sub_overflow(number, store_ms(request), &left_ms))
         left_ms = INT64_MIN; /* long ago */
     if (left_ms > ONCE__EXPIRE_MS_MAX)
         return wrong_time(request, out, true);

@@ -89,6 +89,7 @@ enum once__next once__resp_history(struct once__request *request, struct once__o
     history = once__look_new(request, out, sizeof(*history), run_history);
     if (!history || !once__look_at_namespace(request, out, request->args[1], history->ns))
         return ONCE__ANSWERED;
+    history->look.lacks = ONCE__HISTORY_LACKS;
     history->key = request->args[2];
     history->count = values[COUNT].given ? (size_t)values[COUNT].number
                                          : (size_t)ONCE__HISTORY_COUNT_DEFAULT;

@@ -107,7 +107,7 @@ static void say_persistence(struct facts *facts)
     say(facts, "aof_enabled:1\r\n");
     say(facts, "aof_last_write_status:%s\r\n",
         status->phase == ONCE__FAILED || (facts->stats && facts->stats->stopped) ? "err" : "ok");
-    if (facts->stats)
+    if (facts->stats && !facts->stats->shared)
         say(facts, "aof_current_size:%" PRIu64 "\r\n", facts->stats->log_size);
 }
 
@@ -185,22 +185,45 @@ static void say_verdicts(struct facts *facts)
             once__metrics_total(facts->metrics, totals[i].call, totals[i].word));
 }
 
+static void say_files(struct facts *facts)
+{
+    const struct once_stats *stats = facts->stats;
+
+    say(facts, "index_size:%" PRIu64 "\r\n", stats->index_size);
+    say(facts, "disk_size:%" PRIu64 "\r\n", stats->disk_size);
+    say(facts, "log_size:%" PRIu64 "\r\n", stats->log_size);
+    say(facts, "segments:%" PRIu64 "\r\n", stats->segments);
+}
+
+static void say_links(struct facts *facts)
+{
+    const struct once_stats *stats = facts->stats;
+
+    say(facts, "links:%" PRIu64 "\r\n", stats->links);
+    say(facts, "links_up:%" PRIu64 "\r\n", stats->links_up);
+    say(facts, "links_lost:%" PRIu64 "\r\n", stats->links_lost);
+    say(facts, "asked_again:%" PRIu64 "\r\n", stats->asked_again);
+    say(facts, "unsettled:%" PRIu64 "\r\n", stats->unsettled);
+}
+
 static void say_once(struct facts *facts)
 {
     const struct once_stats *stats = facts->stats;
 
-    say(facts, "phase:%s\r\n", phase_name(facts->status.phase));
+    say(facts, "phase:%s\r\n",
+        facts->status.unreachable ? "unreachable" : phase_name(facts->status.phase));
     if (stats) {
+        say(facts, "shared:%d\r\n", stats->shared ? 1 : 0);
         say(facts, "keys:%" PRIu64 "\r\n", stats->keys);
         say(facts, "keys_open:%" PRIu64 "\r\n", stats->keys_open);
         say(facts, "doubts:%" PRIu64 "\r\n", facts->open.doubts);
         say(facts, "started:%" PRIu64 "\r\n", facts->open.started);
         say(facts, "objects:%" PRIu64 "\r\n", stats->objects);
-        say(facts, "index_size:%" PRIu64 "\r\n", stats->index_size);
         say(facts, "objects_size:%" PRIu64 "\r\n", stats->objects_size);
-        say(facts, "disk_size:%" PRIu64 "\r\n", stats->disk_size);
-        say(facts, "log_size:%" PRIu64 "\r\n", stats->log_size);
-        say(facts, "segments:%" PRIu64 "\r\n", stats->segments);
+        if (stats->shared)
+            say_links(facts);
+        else
+            say_files(facts);
         say(facts, "batches:%" PRIu64 "\r\n", stats->batches);
         say(facts, "records:%" PRIu64 "\r\n", stats->records);
         say(facts, "last_fence:%" PRIu64 "\r\n", stats->last_fence);

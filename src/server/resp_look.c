@@ -59,7 +59,7 @@ void *once__look_of(struct once__job *job)
 bool once__look_failed(const struct once__look *look, struct once__out *out)
 {
     if (look->err != ONCE_OK) {
-        once__out_err(out, look->err, NULL);
+        once__out_err(out, look->err, look->err == ONCE_ERR_UNSUPPORTED ? look->lacks : NULL);
         return true;
     }
     if (look->list.failed) {

@@ -14,6 +14,7 @@ struct once__look {
     int err;                               /* why there is nothing */
     struct once__out list;                 /* what was found, as RESP already */
     size_t count;                          /* of it */
+    const char *lacks;                     /* said with ONCE_ERR_UNSUPPORTED; may be NULL */
     void (*drop)(struct once__look *look); /* frees what the command adds; may be NULL */
 };
 

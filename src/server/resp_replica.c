@@ -14,6 +14,10 @@
 
 static const struct once_bytes every = {NULL, 0};
 
+static const char changes_lack[] =
+    "a shared store exchanges no changes: every server of it sees the "
+    "same objects";
+
 /* ---- One object ------------------------------------------------------------------------------ */
 
 struct delta {
@@ -180,6 +184,7 @@ enum once__next once__resp_changes(struct once__request *request, struct once__o
     state = once__look_new(request, out, sizeof(*state), run_changes);
     if (!state)
         return ONCE__ANSWERED;
+    state->look.lacks = changes_lack;
     state->size = values[SIZE].given ? (size_t)values[SIZE].number : CHANGES_SIZE_DEFAULT;
     once_buf_init(&state->bytes, state->size + 2 * (size_t)(ONCE_MERGEABLE_SIZE_MAX + 1024));
     state->look.drop = drop_changes;
@@ -210,9 +215,14 @@ static void run_changes_merge(struct once__job *job)
 
 enum once__next once__resp_changes_merge(struct once__request *request, struct once__out *out)
 {
-    if (!once__look_at_object(request, out, every, true) ||
-        !once__look_new(request, out, sizeof(struct once__look), run_changes_merge))
+    struct once__look *look;
+
+    if (!once__look_at_object(request, out, every, true))
         return ONCE__ANSWERED;
+    look = once__look_new(request, out, sizeof(struct once__look), run_changes_merge);
+    if (!look)
+        return ONCE__ANSWERED;
+    look->lacks = changes_lack;
     return ONCE__JOB;
 }
 

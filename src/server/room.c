@@ -49,6 +49,7 @@ struct once__room {
     uint64_t sleeps_until_ns; /* the timer's thread; 0: it does not sleep, or was woken */
     bool draining;
     bool stopped;
+    bool shared; /* an end may come from elsewhere: heads ask often */
 };
 
 uint64_t once__now_ns(void)
@@ -300,10 +301,25 @@ static void enter(struct once__room *room, struct once__call *call, uint64_t pro
     }
 }
 
-bool once__room_park(struct once__room *room, struct once__call *call, uint64_t now_ns)
+/* In how many ms the call asks again, should it be the head of its line: when the lease may be
+ * over; of a shared store sooner, less and less so, and the less the more are waiting. */
+static uint64_t probe_ms(const struct once__room *room, const struct once__call *call)
 {
     /* A millisecond more: the lease ends with the store's milliseconds, not with ours. */
-    uint64_t probe_ns = now_ns + ((uint64_t)call->op.reply.retry_ms + 1) * NS_PER_MS;
+    uint64_t lease_ms = (uint64_t)call->op.reply.retry_ms + 1;
+    uint64_t ms = ONCE_PROBE_MS_MIN, fair_ms = parked_count(room) * 1000 / ONCE_PROBES_S_MAX;
+
+    if (!room->shared)
+        return lease_ms;
+    for (unsigned i = 0; i < call->parking.probes && ms < ONCE_PROBE_MS_MAX; i++)
+        ms *= 2;
+    if (ms > ONCE_PROBE_MS_MAX)
+        ms = ONCE_PROBE_MS_MAX;
+    return earlier(lease_ms, ms > fair_ms ? ms : fair_ms);
+}
+
+bool once__room_park(struct once__room *room, struct once__call *call, uint64_t now_ns)
+{
     struct once__parking *parking = &call->parking;
     size_t count;
     bool fits;
@@ -324,7 +340,9 @@ bool once__room_park(struct once__room *room, struct once__call *call, uint64_t 
         heap_put(room, count, call);
         atomic_store_explicit(&room->count, count + 1, memory_order_relaxed);
         set_wake(room, call, call->wait_until_ns);
-        enter(room, call, probe_ns);
+        enter(room, call, now_ns + probe_ms(room, call) * NS_PER_MS);
+        if (parking->probes < UINT8_MAX)
+            parking->probes++;
         once__metrics_add(room->metrics, ONCE__PARKED, 1);
         nudge(room);
     }
@@ -447,6 +465,13 @@ bool once__room_wait(struct once__room *room, struct once__room_due *ret_due)
     room->told = (struct list){NULL, NULL};
     pthread_mutex_unlock(&room->lock);
     return due;
+}
+
+void once__room_share(struct once__room *room)
+{
+    pthread_mutex_lock(&room->lock);
+    room->shared = true;
+    pthread_mutex_unlock(&room->lock);
 }
 
 void once__room_stop(struct once__room *room)

@@ -27,6 +27,10 @@ struct once__room;
 ONCE_MUST_CHECK int once__room_new(struct once__metrics *metrics, struct once__room **ret_room);
 void once__room_free(struct once__room *room); /* nobody is in it. Accepts NULL */
 
+/* Others may end what is waited for here, and nobody tells: heads of lines ask often from here on.
+ */
+void once__room_share(struct once__room *room);
+
 /* A begin that was told BUSY, with retry_ms in its reply. False: it may not wait (any longer), or
  * there is no room for it: tell it. */
 bool once__room_park(struct once__room *room, struct once__call *call, uint64_t now_ns);

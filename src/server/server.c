@@ -263,6 +263,7 @@ struct once__status once__server_status(const struct once__server *server)
                                   .started_ms = server->started_ms,
                                   .ready_ms = atomic_load(&server->ready_ms)};
 
+    status.unreachable = status.phase == ONCE__READY && !once__service_reachable(server->service);
     memcpy(status.run_id, server->run_id, sizeof(status.run_id));
     return status;
 }

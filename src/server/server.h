@@ -57,6 +57,7 @@ struct once__status {
     uint64_t loaded, to_load; /* LOADING: bytes; 0 of 0 when nothing is known yet */
     uint64_t started_ms;      /* since 1970 */
     uint64_t ready_ms;        /* 0: not yet */
+    bool unreachable;         /* READY, but the shared store does not answer now */
     char run_id[41];          /* of this process, for INFO */
 };
 /* Any thread. */

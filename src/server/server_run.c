@@ -14,14 +14,18 @@
 
 #include "base/assert.h"
 #include "server/notify.h"
+#include "server/room.h"
 #include "server/server_inner.h"
+#include "store/postgres/pg.h"
 
 enum {
     SECOND_MS = 1000,
     SETTLE_MS = 5,
     FAILED_DRAIN_MS = 1000,
     LOCKED_MS = 3000, /* a folder in use is waited for so long, */
-    LOCKED_STEP_MS = 5
+    LOCKED_STEP_MS = 5,
+    SHARED_MS = 5000, /* and a database that does not answer */
+    SHARED_STEP_MS = 250
 };
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -49,6 +53,41 @@ static int open_folder(struct once__server *server, const char *folder,
     }
 }
 
+static void note_said(void *user, enum once__pg_level level, const char *event, const char *text)
+{
+    static const enum once__log_level levels[] = {[ONCE__PG_ERROR] = ONCE__LOG_ERROR,
+                                                  [ONCE__PG_WARN] = ONCE__LOG_WARN,
+                                                  [ONCE__PG_INFO] = ONCE__LOG_INFO};
+    struct once__server *server = user;
+
+    once__log_event(server->log, levels[level], event,
+                    (struct once__field[]){{"what", .text = text}, {.name = NULL}});
+}
+
+/* A database that is being started, or gives its place to another, is waited for; one that refuses
+ * us is not. */
+static int open_shared(struct once__server *server, const struct once__config *config)
+{
+    const struct once__pg_setup setup = {.url = config->store_url,
+                                         .accept_loss = config->accept_loss,
+                                         .say = note_said,
+                                         .user = server};
+    uint64_t end_ns = once__now_ns() + (uint64_t)SHARED_MS * 1000000;
+    bool said = false;
+
+    for (;;) {
+        int err = once__pg_open(&setup, &server->store, &server->open_message);
+
+        if (err != ONCE_ERR_IO || once__now_ns() >= end_ns ||
+            atomic_load(&server->phase) != ONCE__LOADING)
+            return err;
+        if (!said)
+            note_said(server, ONCE__PG_WARN, "store_awaited", server->open_message.text);
+        said = true;
+        uv_sleep(SHARED_STEP_MS);
+    }
+}
+
 /* On its own thread. */
 static void open_store(void *user)
 {
@@ -61,6 +100,8 @@ static void open_store(void *user)
     if (server->setup.open)
         server->open_err = server->setup.open(server->setup.user, config, &server->store,
                                               &server->open_message);
+    else if (config->store_url)
+        server->open_err = open_shared(server, config);
     else
         server->open_err = open_folder(server, config->folder, &options);
     atomic_store(&server->opened, true);
@@ -70,25 +111,35 @@ static void open_store(void *user)
 static void log_ready(struct once__server *server)
 {
     const struct once__config *config = server->config;
-    struct once__field fields[8] = {{"folder", .text = config->folder}};
+    struct once__field fields[8] = {{.name = NULL}};
+    char url[ONCE_STORE_URL_SIZE_MAX + 64];
     struct once_stats stats;
-    size_t n = 1;
+    size_t n = 0;
 
     once_stats_get(server->store, &stats);
+    if (config->store_url) {
+        once__pg_url_shown(config->store_url, url, sizeof(url));
+        fields[n++] = (struct once__field){"store", .text = url};
+    } else {
+        fields[n++] = (struct once__field){"folder", .text = config->folder};
+    }
     if (config->resp_count > 0)
         fields[n++] = (struct once__field){"resp_port", .number = server->resp_ports[0]};
     if (config->http_count > 0)
         fields[n++] = (struct once__field){"http_port", .number = server->http_ports[0]};
     if (config->socket)
         fields[n++] = (struct once__field){"socket", .text = config->socket};
-    fields[n++] = (struct once__field){"keys", .number = (int64_t)stats.keys};
-    fields[n++] = (struct once__field){"in_doubt_or_running", .number = (int64_t)stats.keys_open};
-    fields[n++] = (struct once__field){"opened_ms", .number = stats.recovery_ms};
+    if (!config->store_url) { /* a shared store has not been counted yet */
+        fields[n++] = (struct once__field){"keys", .number = (int64_t)stats.keys};
+        fields[n++] = (struct once__field){"in_doubt_or_running",
+                                           .number = (int64_t)stats.keys_open};
+        fields[n++] = (struct once__field){"opened_ms", .number = stats.recovery_ms};
+    }
     ONCE_ASSERT(n < sizeof(fields) / sizeof(fields[0]));
     once__log_event(server->log, ONCE__LOG_INFO, "ready", fields);
 }
 
-/* The folder is ours from here on: whatever lies at the socket's path in it belongs to the dead. */
+/* A folder is ours from here on: whatever lies at the socket's path in it belongs to the dead. */
 static int listen_unix(struct once__server *server, struct once_message *message)
 {
     if (!server->config->socket)
@@ -140,7 +191,8 @@ static void on_second(uv_timer_t *timer)
     struct once_stats stats;
 
     if (server->opening && !atomic_load(&server->opened)) {
-        log_progress(server);
+        if (!server->config->store_url) /* there nothing is read: no progress, only an answer */
+            log_progress(server);
         return;
     }
     if (!server->store || server->end_err != ONCE_OK)

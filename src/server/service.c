@@ -19,6 +19,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/assert.h"
 
@@ -376,10 +377,42 @@ void once__service_free(struct once__service *service)
 
 void once__service_open(struct once__service *service, struct once_store *store)
 {
+    struct once_stats stats = {.shared = false};
+
+    if (store)
+        once_stats_get(store, &stats);
+    if (stats.shared)
+        once__room_share(service->room);
+    atomic_store_explicit(&service->shared, stats.shared, memory_order_relaxed);
     atomic_store_explicit(&service->store, store, memory_order_release);
 }
 
 struct once_store *once__service_store(const struct once__service *service)
 {
     return atomic_load_explicit(&service->store, memory_order_acquire);
+}
+
+bool once__service_reachable(const struct once__service *service)
+{
+    struct once_store *store = once__service_store(service);
+    struct once_stats stats;
+
+    if (!store || !atomic_load_explicit(&service->shared, memory_order_relaxed))
+        return store != NULL;
+    once_stats_get(store, &stats);
+    return !stats.unreachable;
+}
+
+once_ms once__service_wall_ms(const struct once__service *service)
+{
+    struct once_store *store = once__service_store(service);
+    struct once_stats stats;
+    struct timespec now;
+
+    if (store && atomic_load_explicit(&service->shared, memory_order_relaxed)) {
+        once_stats_get(store, &stats);
+        return stats.now_ms;
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (once_ms)now.tv_sec * 1000 + now.tv_nsec / (once_ms)NS_PER_MS;
 }

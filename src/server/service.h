@@ -10,7 +10,8 @@
  * it: callbacks come one at a time and in the order of decisions, so no end can slip between. Who
  * is taken out begins again, and gets REPLAY, or EXECUTE when the first one failed. Calls of one
  * name stand in a line; its head also begins again when the lease that all of them wait for may be
- * over.
+ * over. Where servers share a store, another one may end the operation, and no callback tells:
+ * there the head asks often.
  */
 #ifndef ONCE_SERVER_SERVICE_H
 #define ONCE_SERVER_SERVICE_H
@@ -38,6 +39,7 @@ struct once__parking {
     struct once__call *chain;       /* the head of a line: the next one in the table; also the next
                                      * of a list of calls that were taken out */
     struct once__call **link;       /* what points at it there */
+    uint8_t probes;                 /* how often it was parked */
     bool parked;
     bool again;     /* was parked and begins again */
     bool cancelled; /* its caller is gone */
@@ -86,6 +88,11 @@ void once__service_free(struct once__service *service);
 /* The store, once it has been opened (borrowed). Before, there is none. */
 void once__service_open(struct once__service *service, struct once_store *store);
 struct once_store *once__service_store(const struct once__service *service); /* NULL: not yet */
+/* Does the store answer now? A folder always does; nothing does before it was opened. */
+bool once__service_reachable(const struct once__service *service);
+/* The time by which the store judges what is over: the database's, where servers share it, because
+ * their own clocks may differ. Else this machine's. */
+once_ms once__service_wall_ms(const struct once__service *service);
 
 /* Is this caller allowed to, is it within the policy and the rate? On failure op.reply.err and
  * op.reply.what (static text) say why, and nothing else happens:

@@ -215,26 +215,26 @@ static int check_complete(struct once__call *call, const struct once__policy *po
 }
 
 /* A value that is to stay longer than its namespace keeps things. */
-static int check_value_ttl(struct once__call *call, const struct once__policy *policy)
+static int check_value_ttl(const struct once__service *service, struct once__call *call,
+                           const struct once__policy *policy)
 {
     const struct once_op *op = &call->op;
     bool forever = op->call == ONCE_CALL_SET && op->ttl_ms == 0 && op->until_ms == 0;
-    struct timespec now;
 
     if (policy->retention_ms_max >= ONCE_RETENTION_MS_MAX || op->keep_ttl)
         return ONCE_OK;
     if (forever)
         return refuse(call, ONCE_ERR_INVALID,
                       "its namespace keeps nothing for ever: say how long the value is kept");
-    clock_gettime(CLOCK_REALTIME, &now);
     if (op->ttl_ms > policy->retention_ms_max ||
         (op->ttl_ms == 0 &&
-         op->until_ms > (once_ms)now.tv_sec * 1000 + policy->retention_ms_max + 1000))
+         op->until_ms > once__service_wall_ms(service) + policy->retention_ms_max + 1000))
         return refuse(call, ONCE_ERR_INVALID, "the TTL is longer than its namespace allows");
     return ONCE_OK;
 }
 
-static int check_value(struct once__call *call, const struct once__policy *policy)
+static int check_value(const struct once__service *service, struct once__call *call,
+                       const struct once__policy *policy)
 {
     enum once_call_kind kind = call->op.call;
 
@@ -246,13 +246,14 @@ static int check_value(struct once__call *call, const struct once__policy *polic
                       "\" is for values (SET, GET, …); use another for operations");
     if (kind == ONCE_CALL_SET && call->op.result.size > policy->result_size_max)
         return refuse(call, ONCE_ERR_TOO_LARGE, "the value is larger than its namespace allows");
-    return check_value_ttl(call, policy);
+    return check_value_ttl(service, call, policy);
 }
 
-static int check_policy(struct once__call *call, const struct once__policy *policy)
+static int check_policy(const struct once__service *service, struct once__call *call,
+                        const struct once__policy *policy)
 {
     if (is_values(call->op.ns))
-        return check_value(call, policy);
+        return check_value(service, call, policy);
     switch (call->op.call) {
     case ONCE_CALL_BEGIN:
         return check_begin(call, policy);
@@ -353,7 +354,7 @@ int once__service_check(struct once__service *service, const struct once__config
         return err;
     if (!within_rate(service, config, identity, &op->reply.retry_ms))
         return refuse(call, ONCE_ERR_RATE, rate_text);
-    if (policy && (err = check_policy(call, policy)) != ONCE_OK)
+    if (policy && (err = check_policy(service, call, policy)) != ONCE_OK)
         return err;
     if (!once__service_store(service))
         return refuse(call, ONCE_ERR_LOADING, NULL);

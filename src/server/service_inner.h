@@ -17,6 +17,7 @@ struct once__service {
     struct once__log *log;
     struct once__room *room;
     struct once_store *_Atomic store;
+    _Atomic bool shared; /* set before store is */
     pthread_t timer;
     _Alignas(64) _Atomic size_t submitted; /* by hosts */
     _Alignas(64) _Atomic size_t told;      /* and their done was called */

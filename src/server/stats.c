@@ -126,19 +126,23 @@ struct once__open_counts once__stats_open(struct once__stats *stats, struct once
 
     if (!store)
         return open;
+    once_stats_get(store, &numbers);
     pthread_mutex_lock(&stats->counting);
-    if (stats->counted_ns == 0 ||
-        now_ns - stats->counted_ns >= (uint64_t)ONCE_DOUBTS_MS * NS_IN_MS) {
+    /* A database that does not answer would be waited for. */
+    if (!numbers.unreachable &&
+        (stats->counted_ns == 0 ||
+         now_ns - stats->counted_ns >= (uint64_t)ONCE_DOUBTS_MS * NS_IN_MS)) {
         if (count_doubts(store, &stats->open.doubts, &stats->open.more))
             stats->counted_ns = once__now_ns();
     }
     open = stats->open;
     pthread_mutex_unlock(&stats->counting);
     once_stats_get(store, &numbers);
-    /* Some may have ended since they were counted. */
-    if (open.doubts > numbers.keys_open)
+    /* Some may have ended since they were counted; of a shared store the count itself is older. */
+    if (open.doubts > numbers.keys_open && !numbers.shared)
         open.doubts = numbers.keys_open;
-    open.started = numbers.keys_open - open.doubts;
+    if (numbers.keys_open > open.doubts)
+        open.started = numbers.keys_open - open.doubts;
     return open;
 }
 
@@ -315,6 +319,18 @@ static void put_flag(struct once__view *view, const char *name, bool flag)
     once__view_text(view, flag ? "true" : "false");
 }
 
+/* A number that only a folder has. */
+static void put_own(struct once__view *view, const struct once_stats *stats, const char *name,
+                    uint64_t number)
+{
+    if (!stats->shared) {
+        once__view_number_field(view, name, number);
+        return;
+    }
+    once__view_field(view, name);
+    once__view_text(view, "null");
+}
+
 static void put_store(struct once__view *view, const struct once_stats *stats,
                       const struct once__open_counts *open, const struct once__config *config)
 {
@@ -325,40 +341,41 @@ static void put_store(struct once__view *view, const struct once_stats *stats,
     once__view_number_field(view, "batches", stats->batches);
     once__view_number_field(view, "records", stats->records);
     once__view_number_field(view, "keys", stats->keys);
-    once__view_number_field(view, "keys_max",
-                            options->keys_max ? options->keys_max : ONCE_KEYS_MAX);
+    put_own(view, stats, "keys_max", options->keys_max ? options->keys_max : ONCE_KEYS_MAX);
     once__view_number_field(view, "keys_open", stats->keys_open);
     once__view_number_field(view, "doubts", open->doubts);
     put_flag(view, "doubts_more", open->more);
     once__view_number_field(view, "started", open->started);
-    once__view_number_field(view, "index_size", stats->index_size);
+    put_own(view, stats, "index_size", stats->index_size);
     once__view_number_field(view, "memory_size", once__resident_size());
     once__view_number_field(view, "objects", stats->objects);
     once__view_number_field(view, "objects_size", stats->objects_size);
-    once__view_number_field(view, "objects_size_max",
-                            options->objects_size_max ? options->objects_size_max
-                                                      : ONCE_OBJECTS_SIZE_DEFAULT);
-    once__view_number_field(view, "disk_size", stats->disk_size);
-    once__view_number_field(view, "disk_size_max", options->disk_size_max);
-    once__view_number_field(view, "disk_free", free_size(config->folder));
-    once__view_number_field(view, "log_size", stats->log_size);
-    once__view_number_field(view, "live_size", stats->live_size);
-    once__view_number_field(view, "segments", stats->segments);
+    put_own(view, stats, "objects_size_max",
+            options->objects_size_max ? options->objects_size_max : ONCE_OBJECTS_SIZE_DEFAULT);
+    put_own(view, stats, "disk_size", stats->disk_size);
+    put_own(view, stats, "disk_size_max", options->disk_size_max);
+    put_own(view, stats, "disk_free", free_size(config->folder));
+    put_own(view, stats, "log_size", stats->log_size);
+    put_own(view, stats, "live_size", stats->live_size);
+    put_own(view, stats, "segments", stats->segments);
 }
 
 /* ---- The document ---------------------------------------------------------------------------- */
 
-static void put_phase(struct once__view *view, const struct once__status *status, bool stopped)
+static void put_phase(struct once__view *view, const struct once__status *status,
+                      const struct once_stats *stats)
 {
     static const char *const names[] = {"loading", "ready", "draining", "failed"};
 
     once__view_number_field(view, "started_ms", status->started_ms);
     once__view_bytes_field(view, "version", once_bytes_of(ONCE_VERSION));
-    put_flag(view, "ready", status->phase == ONCE__READY);
+    put_flag(view, "ready", status->phase == ONCE__READY && !status->unreachable);
     once__view_bytes_field(view, "phase", once_bytes_of(names[status->phase]));
     once__view_number_field(view, "loaded", status->loaded);
     once__view_number_field(view, "to_load", status->to_load);
-    put_flag(view, "stopped", stopped || status->phase == ONCE__FAILED);
+    put_flag(view, "stopped", stats->stopped || status->phase == ONCE__FAILED);
+    put_flag(view, "shared", stats->shared);
+    put_flag(view, "unreachable", status->unreachable);
 }
 
 static void put_space(struct once__view *view, const struct once__counts *counts,
@@ -409,7 +426,7 @@ static int make_document(struct once__stats *stats, const struct once__server *s
     struct once__open_counts open = once__stats_open(stats, store);
     struct once__view view = {.out = &document->totals, .err = ONCE_OK};
     struct totals all = {.errors = {0}};
-    struct once_stats numbers = {.now_ms = wall_ms()};
+    struct once_stats numbers = {.now_ms = wall_ms(), .shared = config->store_url != NULL};
     int err;
 
     if (store)
@@ -419,7 +436,7 @@ static int make_document(struct once__stats *stats, const struct once__server *s
     once__view_text(&view, "{\"now_ms\":");
     once__view_signed(&view, numbers.now_ms);
     once__view_number_field(&view, "uptime_ms", (document->made_ns - stats->since_ns) / NS_IN_MS);
-    put_phase(&view, &status, store && numbers.stopped);
+    put_phase(&view, &status, &numbers);
     put_verdicts(&view, &all, true);
     put_errors(&view, &all);
     put_latency(&view, metrics);

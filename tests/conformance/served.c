@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A real server inside of the test. It opens its store through a hook that puts the test's clock,
- * and on demand the test's disk, behind it; everything else is as in `once serve`.
+ * and on demand the test's disk, behind it; everything else is as in `once serve`. On PostgreSQL
+ * there is no hook: the clock is the database's.
  */
 #include "conformance/served.h"
 
@@ -16,6 +17,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "conformance/served_pg.h"
 #include "disk/disk.h"
 #include "engine/engine.h"
 #include "server/server.h"
@@ -25,6 +27,7 @@ enum { FOLDER_SIZE = 256, PATH_SIZE = FOLDER_SIZE + 256, IDLE_MAX = 1024 };
 static const uint64_t DISK_SIZE = 1ULL << 26;
 
 bool served_on_disk;
+bool served_on_postgres;
 const char *served_socket = "off";
 
 struct served {
@@ -87,8 +90,11 @@ static int open_store(void *self, const struct once__config *config, struct once
 static int read_config(const struct served *served, struct once__config **ret_config)
 {
     const struct once__setting flags[] = {
-        {"dir", served->folder, "test"},   {"listen", "127.0.0.1:0", "test"},
-        {"http", "127.0.0.1:0", "test"},   {"socket", served_socket, "test"},
+        {served_on_postgres ? "store" : "dir",
+         served_on_postgres ? served_pg_url() : served->folder, "test"},
+        {"listen", "127.0.0.1:0", "test"},
+        {"http", "127.0.0.1:0", "test"},
+        {"socket", served_socket, "test"},
         {"log_file", "/dev/null", "test"},
     };
     const struct once__config_sources sources = {.flags = flags,
@@ -132,6 +138,8 @@ static bool start(struct served *served)
     struct once_message message = {""};
     int err;
 
+    if (served_on_postgres)
+        setup.open = served_pg_lanes > 0 ? served_pg_open : NULL;
     served->booted_ms = served->now_ms;
     served->may_fail = false;
     if (read_config(served, &setup.config) != ONCE_OK)
@@ -206,7 +214,7 @@ struct served *served_open(once_ms start_ms, bool on_disk, const struct served_l
     ONCE_ASSERT(mkdtemp(served->folder) != NULL);
     if (on_disk)
         served->disk = disk_new(1, DISK_SIZE);
-    if (start(served))
+    if ((!served_on_postgres || served_pg_prepare(start_ms)) && start(served))
         return served;
     (void)stop(served);
     release(served);
@@ -224,6 +232,9 @@ struct served *served_restart(struct served *served)
     if (served->disk && served->restarts++ % 2 == 0) {
         served->may_fail = true;
         disk_cut(served->disk);
+    } else if (served_on_postgres && served->restarts++ % 2 == 0) {
+        served_pg_cut();
+        return served;
     }
     if (stop(served) && start(served))
         return served;
@@ -234,6 +245,8 @@ struct served *served_restart(struct served *served)
 
 void served_advance(struct served *served, once_ms by_ms)
 {
+    if (served_on_postgres)
+        served_pg_advance(by_ms);
     served->now_ms += by_ms;
 }
 
@@ -324,13 +337,21 @@ int served_main(int argc, char **argv, struct conformance_adapter *adapter, cons
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--disk") == 0)
             served_on_disk = true;
+        else if (strcmp(argv[i], "--postgres") == 0)
+            served_on_postgres = true;
+        else if (strcmp(argv[i], "--lanes") == 0 && i + 1 < argc)
+            served_pg_lanes = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (strcmp(argv[i], "--straight") == 0)
+            adapter->restart = NULL;
         else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
             adapter->threads = (unsigned)strtoul(argv[++i], NULL, 10);
         else
             filter = argv[i];
     }
     snprintf(name, sizeof(name), "%s, %u threads%s", protocol, adapter->threads,
-             served_on_disk ? ", test disk" : "");
+             served_on_postgres ? ", PostgreSQL"
+             : served_on_disk   ? ", test disk"
+                                : "");
     adapter->name = name;
     return conformance_run(adapter, filter) > 0 ? 1 : 0;
 }

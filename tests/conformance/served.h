@@ -17,11 +17,12 @@ struct served_link {
     void (*drop)(void *connection);
 };
 
-/* on_disk: on the test disk, where every second restart is a power cut; else in a folder. NULL on
- * failure, which is told. */
+/* on_disk: on the test disk, where every second restart is a power cut; else in a folder, or on
+ * PostgreSQL. NULL on failure, which is told. */
 struct served *served_open(once_ms start_ms, bool on_disk, const struct served_link *link);
 void served_close(struct served *served);
-/* Stops the server, or cuts its power, and starts it again on what is left. NULL on failure. */
+/* Stops the server, or cuts its power, and starts it again on what is left. On PostgreSQL its
+ * sessions are cut every second time instead, and it must help itself. NULL on failure. */
 struct served *served_restart(struct served *served);
 void served_advance(struct served *served, once_ms by_ms);
 
@@ -45,8 +46,10 @@ void served_copy(char *to, struct once_bytes bytes);
 /* Where servers listen besides; "off" unless said. The same path after a restart. */
 extern const char *served_socket;
 
-/* The main of an adapter: [--threads N] [--disk] [scenario]. */
+/* The main of an adapter: [--threads N] [--disk | --postgres [--lanes N]] [--straight] [scenario].
+ * --straight: nothing is restarted. */
 extern bool served_on_disk;
+extern bool served_on_postgres; /* on the database of ONCE_PG_URL; one at a time */
 int served_main(int argc, char **argv, struct conformance_adapter *adapter, const char *protocol);
 
 #endif

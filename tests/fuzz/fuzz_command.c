@@ -81,6 +81,12 @@ struct once_store *once__service_store(const struct once__service *service)
     return server_of(service)->open ? (struct once_store *)(uintptr_t)service : NULL;
 }
 
+once_ms once__service_wall_ms(const struct once__service *service)
+{
+    (void)service;
+    return once__wall_ms();
+}
+
 static bool writes(const struct once_op *op)
 {
     return op->call != ONCE_CALL_GET;

@@ -386,6 +386,110 @@ static void show__secrets__are_left_out(void **state)
     once__config_unref(config);
 }
 
+/* ---- A shared store -------------------------------------------------------------------------- */
+
+static const char *const shared =
+    "store = \"postgres://once:s3cret@a,b/shop?sslmode=verify-full&password=hidden\"\n"
+    "accept_loss = yes\nlog = json\n";
+
+static void store__shared__has_no_folder_and_no_socket(void **state)
+{
+    struct once__config *config = parse(shared);
+    char *text = shown(config, true), *again;
+    struct once__config *second = parse(text);
+
+    (void)state;
+    assert_null(config->folder);
+    assert_null(config->socket);
+    assert_true(config->accept_loss);
+    assert_string_equal(config->store_url,
+                        "postgres://once:s3cret@a,b/shop?sslmode=verify-full&password=hidden");
+    again = shown(second, true);
+    assert_string_equal(text, again);
+    assert_null(strstr(text, "disk_max"));
+    free(text);
+    free(again);
+    text = shown(config, false);
+    assert_non_null(strstr(text, "store = "));
+    assert_non_null(strstr(text, "/shop"));
+    assert_null(strstr(text, "s3cret"));
+    assert_null(strstr(text, "hidden"));
+    free(text);
+    once__config_unref(config);
+    once__config_unref(second);
+}
+
+static void store__wrong__says_why_and_no_secret(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"dir = /d\nstore = postgres://u:s3cret@h/d\n",
+         "f:2: a store is a folder (dir, f:1) or a shared one (store), not both"},
+        {"store = mysql://u:s3cret@h/d\n",
+         "f:1: store is no URL of a shared store: write postgres://USER@HOST:PORT/DATABASE"},
+        {"dir = postgres://u:s3cret@h/d\n",
+         "f:1: dir is a path, and this is the URL of a shared store: write it as store = URL "
+         "(--store URL)"},
+        {"store = postgres://u:s3cret@h/d?sslmod=require\n",
+         "f:1: store cannot be read as a URL: it is postgres://USER:PASSWORD@HOST:PORT/"
+         "DATABASE?OPTION=VALUE; OPTION is one of libpq's, such as sslmode, and a special "
+         "character in a part is written as %xx"},
+        {"store = postgres://h/d\ndurability = none\n",
+         "f:2: durability means nothing for a shared store: leave it out; the database's own "
+         "settings say what is durable"},
+        {"store = postgres://h/d\nkeys_max = 7\n",
+         "f:2: keys_max means nothing for a shared store: leave it out; the database has no such "
+         "bound"},
+        {"dir = /d\naccept_loss = yes\n", "f:2: accept_loss means nothing without store = URL"},
+        {"store = \"postgres://u:s3cret\n", "f:1: store: what begins with a quote ends with one"},
+    };
+    struct once__config *config = parse("store = postgres://h/d\ndurability = always\n");
+
+    (void)state;
+    once__config_unref(config);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct once__config_error error = {{0}};
+
+        assert_int_equal(once__config_parse("f", once_bytes_of(wrong[i].text), &config, &error),
+                         ONCE_ERR_INVALID);
+        assert_string_equal(error.text, wrong[i].message);
+    }
+}
+
+/* A flag goes over the file and the environment; those two contradict each other. */
+static void store__said_in_two_places__the_flag_counts(void **state)
+{
+    static char dir[] = "ONCE_DIR=/d", store[] = "ONCE_STORE=postgres://u:p@h/d";
+    char *only_dir[] = {dir, NULL}, *only_store[] = {store, NULL}, *both[] = {dir, store, NULL};
+    const struct once__setting store_flag = {"store", "postgres://u:p@g/e", "--store"};
+    const struct once__setting dir_flag = {"dir", "/e", "--dir"};
+    struct once__config_sources sources = {
+        .environment = only_dir, .flags = &store_flag, .flag_count = 1};
+    struct once__config_error error = {{0}};
+    struct once__config *config = NULL;
+
+    (void)state;
+    assert_int_equal(once__config_read(&sources, &config, &error), ONCE_OK);
+    assert_null(config->folder);
+    assert_string_equal(config->store_url, "postgres://u:p@g/e");
+    assert_int_equal(config->warning_count, 1); /* a password that everyone sees */
+    assert_non_null(strstr(config->warnings[0], "PGPASSFILE"));
+    once__config_unref(config);
+    sources.environment = only_store;
+    sources.flags = &dir_flag;
+    assert_int_equal(once__config_read(&sources, &config, &error), ONCE_OK);
+    assert_null(config->store_url);
+    assert_string_equal(config->folder, "/e");
+    assert_int_equal(config->warning_count, 0);
+    once__config_unref(config);
+    sources.environment = both;
+    sources.flag_count = 0;
+    assert_int_equal(once__config_read(&sources, &config, &error), ONCE_ERR_INVALID);
+    assert_string_equal(error.text, "ONCE_STORE: a store is a folder (dir, ONCE_DIR) or a shared "
+                                    "one (store), not both");
+}
+
 static void table__every_fallback__is_the_default(void **state)
 {
     struct once__config *config = parse("dir = /d\n[user u]\n" TOKEN "objects = *\n");
@@ -396,7 +500,8 @@ static void table__every_fallback__is_the_default(void **state)
         const struct once__setting_help *setting = &once__settings[i];
         char line[128];
 
-        if (setting->kind > ONCE__KIND_SWITCH && setting->kind != ONCE__KIND_LISTEN)
+        if ((setting->kind > ONCE__KIND_SWITCH && setting->kind != ONCE__KIND_LISTEN) ||
+            setting->of == ONCE__OF_SHARED)
             continue;
         snprintf(line, sizeof(line), "\n%s = %s\n", setting->name, setting->fallback);
         if (!strstr(text, line))
@@ -605,6 +710,26 @@ static void keep_fixed__what_cannot_change__stays_and_is_named(void **state)
     once__config_unref(config);
 }
 
+static void keep_fixed__another_store__stays_and_is_named(void **state)
+{
+    struct once__config_error error = {{0}};
+    struct once__config *config;
+    struct once_buf names;
+
+    (void)state;
+    once_buf_init(&names, 256);
+    assert_int_equal(keep(shared, "dir = /b\ndisk_max = 1g\ndrain = 2s\n", &names, &config, &error),
+                     ONCE_OK);
+    assert_memory_equal(names.data, "dir store accept_loss socket disk_max", names.size);
+    assert_null(config->folder);
+    assert_null(config->socket);
+    assert_non_null(strstr(config->store_url, "s3cret"));
+    assert_true(config->accept_loss);
+    assert_int_equal(config->drain_ms_max, 2000);
+    once_buf_release(&names);
+    once__config_unref(config);
+}
+
 static void keep_fixed__last_user_taken_away__is_refused(void **state)
 {
     struct once__config_error error = {{0}};
@@ -635,6 +760,10 @@ int main(void)
         cmocka_unit_test(parse__too_many__is_refused),
         cmocka_unit_test(show__what_was_read__is_read_as_the_same),
         cmocka_unit_test(show__secrets__are_left_out),
+        cmocka_unit_test(store__shared__has_no_folder_and_no_socket),
+        cmocka_unit_test(store__wrong__says_why_and_no_secret),
+        cmocka_unit_test(store__said_in_two_places__the_flag_counts),
+        cmocka_unit_test(keep_fixed__another_store__stays_and_is_named),
         cmocka_unit_test(table__every_fallback__is_the_default),
         cmocka_unit_test(read__flags_over_variables_over_file),
         cmocka_unit_test(read__variable_that_is_no_setting__is_warned_about),

@@ -458,7 +458,7 @@ static void info__sections__those_asked_for(void **state)
     assert_non_null(strstr(text, "|# Server|redis_version:7.0.0|once_version:"));
     assert_non_null(strstr(text, "||# Persistence|loading:0|"));
     assert_non_null(strstr(text, "||# Keyspace|db0:keys=1,"));
-    assert_non_null(strstr(text, "||# Once|phase:ready|keys:1|"));
+    assert_non_null(strstr(text, "||# Once|phase:ready|shared:0|keys:1|"));
     text = shown(ask(desk, "INFO replication CLIENTS"));
     assert_non_null(strstr(text, "|# Clients|connected_clients:0|"));
     assert_non_null(strstr(text, "||# Replication|role:master|connected_slaves:0||"));

@@ -279,12 +279,41 @@ static void park__as_many_as_may__the_next_is_refused(void **state)
     free(keys);
 }
 
+/* A crowd does not ask the database as often as a few do. */
+static void share__many_wait__each_asks_less_often(void **state)
+{
+    enum { CROWD = 4000 };
+    static struct model model;
+    static struct once__call calls[CROWD];
+    static uint32_t keys[CROWD];
+    uint64_t now_ns = once__now_ns();
+
+    (void)state;
+    model_open(&model);
+    once__room_share(model.room);
+    for (uint32_t i = 0; i < CROWD; i++) {
+        keys[i] = i;
+        calls[i].op.ns = once_bytes_of("test");
+        calls[i].op.key = (struct once_bytes){(const uint8_t *)&keys[i], sizeof(keys[i])};
+        calls[i].op.reply.retry_ms = i == 1 ? 5 : 1000;
+        calls[i].wait_until_ns = now_ns + 1000000 * SECOND_NS;
+        assert_true(once__room_park(model.room, &calls[i], now_ns));
+    }
+    assert_int_equal(calls[0].parking.probe_ns - now_ns, ONCE_PROBE_MS_MIN * 1000000);
+    assert_int_equal(calls[1].parking.probe_ns - now_ns, 6 * 1000000); /* the lease's end */
+    assert_true(calls[CROWD / 2 - 1].parking.probe_ns - now_ns >= SECOND_NS - SECOND_NS / 100);
+    assert_true(calls[CROWD - 1].parking.probe_ns - now_ns <= 1001000000);
+    model.parked = CROWD;
+    model_close(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(room__whatever_happens__is_what_the_model_says),
         cmocka_unit_test(park__cancelled_or_over__is_refused),
         cmocka_unit_test(park__as_many_as_may__the_next_is_refused),
+        cmocka_unit_test(share__many_wait__each_asks_less_often),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
  */
 #include "service_help.h"
 
+#include "server/room.h"
 #include "store/store.h"
 
 enum { CROWD = 1000, WAIT_MS = 50000 };
@@ -96,7 +97,10 @@ struct small_store {
     size_t room;
     int err;
     struct once_op *taken[8];
-    size_t taken_count;
+    _Atomic size_t taken_count; /* after what it counts */
+    bool shared;
+    bool unreachable;
+    once_ms retry_ms;
 };
 
 static int small_submit(struct once_store *store, struct once_op *const *ops, size_t count,
@@ -106,19 +110,30 @@ static int small_submit(struct once_store *store, struct once_op *const *ops, si
     size_t taken = 0;
 
     (void)here;
-    for (; taken < count && small->room > 0; taken++, small->room--)
-        small->taken[small->taken_count++] = ops[taken];
+    for (; taken < count && small->room > 0; taken++, small->room--) {
+        small->taken[small->taken_count] = ops[taken];
+        small->taken_count++;
+    }
     *ret_taken = taken;
     return taken == count ? ONCE_OK : small->err;
 }
 
-static const struct once__store_ops small_ops = {.submit = small_submit};
+static void small_stats(struct once_store *store, struct once_stats *ret_stats)
+{
+    const struct small_store *small = (struct small_store *)(void *)store;
+
+    *ret_stats = (struct once_stats){
+        .shared = small->shared, .unreachable = small->unreachable, .now_ms = 12345};
+}
+
+static const struct once__store_ops small_ops = {.submit = small_submit, .stats = small_stats};
 
 static void small_tell(struct small_store *small, enum once_word word)
 {
     struct once_op *op = small->taken[--small->taken_count];
 
-    op->reply = (struct once_reply){.word = word, .retry_ms = 1};
+    op->reply = (struct once_reply){.word = word,
+                                    .retry_ms = small->retry_ms ? small->retry_ms : 1};
     op->told(op);
 }
 
@@ -184,6 +199,57 @@ static void wait__store_takes_nothing_any_more__busy(void **state)
     HOUSE_AWAIT(&house, guest.told == 1); /* its probe is due soon */
     assert_int_equal(guest.word, ONCE_BUSY);
     assert_int_equal(guest.call.op.reply.err, ONCE_OK);
+    house_close(&house);
+}
+
+/* ---- A store that servers share -------------------------------------------------------------- */
+
+static void shared__unreachable_or_not__is_told_with_its_own_time(void **state)
+{
+    struct small_store small = {.store = {&small_ops}, .shared = true};
+    struct house house;
+
+    (void)state;
+    house_open(&house, false);
+    assert_true(once__service_reachable(house.service));
+    assert_true(once__service_wall_ms(house.service) > 1700000000000LL);
+    once__service_open(house.service, &small.store);
+    assert_true(once__service_reachable(house.service));
+    assert_int_equal(once__service_wall_ms(house.service), 12345);
+    small.unreachable = true;
+    assert_false(once__service_reachable(house.service));
+    once__service_open(house.service, NULL);
+    assert_false(once__service_reachable(house.service));
+    house_close(&house);
+}
+
+/* The lease is long, and nobody here ends it: another server does. */
+static void shared__ended_elsewhere__who_waits_asks_soon(void **state)
+{
+    struct small_store small = {
+        .store = {&small_ops}, .room = SIZE_MAX, .shared = true, .retry_ms = 1000};
+    struct house house;
+    struct guest guest;
+    struct once__call *call = &guest.call;
+
+    (void)state;
+    house_open(&house, false);
+    guest_prepare(&house, &guest,
+                  (struct once__call){.op = {.call = ONCE_CALL_BEGIN}, .wait_ms = WAIT_MS}, "key");
+    once__service_open(house.service, &small.store);
+    once__service_submit(house.service, &call, 1);
+    for (uint64_t asked = 0; asked < 6; asked++) {
+        uint64_t began_ns = once__now_ns(), took_ms;
+
+        small_tell(&small, ONCE_BUSY);
+        HOUSE_AWAIT(&house, small.taken_count == 1);
+        took_ms = (once__now_ns() - began_ns) / 1000000;
+        assert_true(took_ms >= (asked < 4 ? (uint64_t)ONCE_PROBE_MS_MIN << asked : 250));
+        assert_true(took_ms < 900); /* sooner than the lease: much, unless the machine is slow */
+    }
+    small_tell(&small, ONCE_REPLAY);
+    HOUSE_AWAIT(&house, guest.told == 1);
+    assert_int_equal(guest.word, ONCE_REPLAY);
     house_close(&house);
 }
 
@@ -678,6 +744,8 @@ int main(void)
         cmocka_unit_test(submit__store_is_full__the_rest_is_told_so_elsewhere),
         cmocka_unit_test(submit__no_store_yet__is_told_that_it_is_loading),
         cmocka_unit_test(wait__store_takes_nothing_any_more__busy),
+        cmocka_unit_test(shared__unreachable_or_not__is_told_with_its_own_time),
+        cmocka_unit_test(shared__ended_elsewhere__who_waits_asks_soon),
         cmocka_unit_test(wait__completed__everyone_gets_the_first_answer),
         cmocka_unit_test(wait__other_names__stay_parked),
         cmocka_unit_test(wait__failed__one_executes_and_the_rest_wait_on),

@@ -226,6 +226,7 @@ async function poll() {
     page.lostAt = null;
     const sample = samples.add(stats, at);
     if (stats.stopped) contact('lost', 'The store has stopped');
+    else if (stats.unreachable) contact('waiting', 'The database does not answer');
     else if (stats.ready === false) contact('waiting', 'The store is being opened');
     else contact('live', 'Live');
     tellStats(stats);

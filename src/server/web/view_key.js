@@ -105,6 +105,12 @@ function timeline({ events, more }, operation, now) {
   ];
 }
 
+/** A store that servers share keeps what is, not what was. */
+function noHistory(error) {
+  return error.status === 501
+    ? h('p', { class: 'muted' }, 'A shared store keeps no history of an operation.') : trouble(error);
+}
+
 // ---- The operation -------------------------------------------------------------------------------
 
 /** Since when there is a doubt: its lease ran out, or was given up before, which is a step. */
@@ -172,7 +178,7 @@ export function keyView(route, context) {
       bytesPart(operation, 'reason', 'Why it did not happen', now),
       operation.state !== 'completed' && bytesPart(operation, 'data', 'Data of the last point', now),
       h('section', { class: 'card' }, h('h2', {}, 'Timeline'),
-        history.error ? trouble(history.error) : timeline(history, operation, now)),
+        history.error ? noHistory(history.error) : timeline(history, operation, now)),
     ].filter(Boolean));
   }
 

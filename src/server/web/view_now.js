@@ -90,7 +90,10 @@ function showTiles(tiles, sample) {
   tiles.latency.show(micros(sample.latency99 ?? null), 'of calls: 99 % within');
   tiles.write.show(micros(sample.write99 ?? null),
     sample.writes ? `${rate(sample.writes)} writes a second` : 'of writes: 99 % within');
-  tiles.memory.show(bytes(stats.memory_size || stats.index_size), `index ${bytes(stats.index_size)}`);
+  tiles.memory.show(bytes(stats.memory_size || stats.index_size),
+    stats.shared ? 'of this server' : `index ${bytes(stats.index_size)}`);
+  tiles.disk.element.hidden = stats.shared;
+  if (stats.shared) return;
   tiles.disk.show(bytes(stats.disk_size),
     disk === null ? `${bytes(stats.disk_free)} free` : `of ${bytes(stats.disk_size_max)}`, disk, full(disk));
 }
@@ -103,6 +106,7 @@ export function nowView(route, context) {
     memory: tile('memory', 'Memory'), disk: tile('disk', 'Disk'),
   };
   const plots = charts();
+  const diskPlot = plots.at(-1);
   const uptime = h('p', { class: 'lead' }, '\u00a0');
   const draw = () => plots.forEach((plot) => plot.draw(context.samples.all, Date.now()));
   const tick = (sample) => {
@@ -110,8 +114,11 @@ export function nowView(route, context) {
       const { stats } = sample;
       showTiles(tiles, sample);
       uptime.textContent = `Running for ${span(stats.uptime_ms - (stats.uptime_ms % 1000))}`
-        + `${stats.stopped ? '. The store has stopped: it takes no more writes' : ''}.`;
-      uptime.dataset.alarm = stats.stopped ? 'high' : '';
+        + `${stats.stopped ? '. The store has stopped: it takes no more writes' : ''}`
+        + `${stats.shared ? ' on a shared store; calls and connections are those of this server' : ''}`
+        + `${stats.unreachable ? '. The database does not answer' : ''}.`;
+      uptime.dataset.alarm = stats.stopped || stats.unreachable ? 'high' : '';
+      diskPlot.element.hidden = stats.shared;
     }
     draw();
   };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # What people type. Meson does the building; scripts/ and proof/ do the rest.
 .DEFAULT_GOAL := all
-.PHONY: all gateway run demo test bench proof check soak pictures install format setup setup-build setup-gateway clean
+.PHONY: all gateway postgres sqlite run demo test bench proof check soak pictures install format setup setup-build setup-gateway clean
 .NOTPARALLEL:
 
 PYTHON ?= /usr/bin/python3
@@ -16,6 +16,7 @@ all: setup-build $(BUILD)/build.ninja
 	@[ -e build/once ] || echo "building Once: a few minutes the first time"
 	@ninja -C $(BUILD) --quiet
 	@ln -sf release/src/cli/once build/once
+	@ln -sf release/hosts/sqlite/once_sqlite.so build/once_sqlite.so
 
 # Installs what this machine lacks; says nothing and does nothing where all is there.
 setup:
@@ -30,12 +31,20 @@ $(BUILD)/build.ninja: | setup-build
 	@mkdir -p build
 	@meson setup $(BUILD) --buildtype=release >build/setup.log || { cat build/setup.log; exit 1; }
 
+# The SQLite extension: `all` builds it too.
+sqlite: all
+
 # The module for nginx; what `once gateway` and the examples in examples/nginx load.
 gateway: setup-gateway all
 	@hosts/nginx/build.sh build/ngx_http_once_module.so
 
 setup-gateway:
 	@scripts/setup.sh gateway
+
+# The schema for PostgreSQL: build/postgres/once.sql for psql -f, and what CREATE EXTENSION reads.
+postgres: all
+	@mkdir -p build/postgres
+	@cp $(BUILD)/hosts/postgres/once*.sql $(BUILD)/hosts/postgres/once.control build/postgres
 
 # Starts the server in a folder of its own; Ctrl-C stops it.
 run: all

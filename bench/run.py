@@ -157,6 +157,29 @@ BENCHES = {
         "connections the two writes that a request waits for leave the cores idle for a sixth of the time, and fresh "
         "requests come to 0.53 of the plain proxy's.",
         repeats=False, disk=True, pivot=True, script="gateway/bench_gateway.py"),
+    "bench_sqlite": Bench(
+        "In SQLite's own transaction",
+        "A business transaction (an update of one of 10,000 accounts, an insert), alone and with `once_begin` and "
+        "`once_complete` in it; synchronous=FULL, prepared statements, random keys. Two databases take turns in blocks of 50 "
+        "transactions; `ratio` is of the means of a round's blocks, checkpoints included, the median over the rounds. `replay` is a begin of a "
+        "key that was completed, in a transaction of its own, which writes nothing. A key costs five pages more in the log of a "
+        "transaction that has two, so where a durable write is nearly free the ratio is that of the pages.",
+        repeats=False, disk=True),
+    "bench_postgres": Bench(
+        "In PostgreSQL, and servers on PostgreSQL",
+        "`c16`: a transaction that debits an account and inserts an order (a CHECK, a foreign key, two indexes), 16 "
+        "connections as fast as they can; `c16_half`: at a rate of half of what the slowest reaches, the time without the wait for "
+        "its turn. pgbench, prepared, a Unix socket, PostgreSQL's durable defaults, no checkpoint during a run; 100,000 "
+        "accounts, every key new. `ms` is the time of a transaction.\n\n"
+        "- `plain`: BEGIN, UPDATE, INSERT, COMMIT.\n"
+        "- `once`: `once.begin` goes in one statement with the UPDATE, `once.complete` with the INSERT: as many round trips.\n"
+        "- `steps`: both are statements of their own, as one writes it first: two round trips more.\n\n"
+        "`c50`: claims of new keys a second at 50 clients. `insert`: pgbench, `INSERT … ON CONFLICT DO NOTHING`, a connection "
+        "and a transaction for each. `once_serve`: `ONCE.BEGIN` by redis-benchmark through `once serve --store` on the same "
+        "PostgreSQL; `_p16`: each client has 16 under way. Server, database and tool share the machine's cores.\n\n"
+        "Ratios are of the same round, the median of all rounds, with the lowest and the highest. At the end balances, orders "
+        "and records must agree.",
+        repeats=False, disk=True, script="postgres/bench_postgres.py"),
     "bench_objects": Bench(
         "Many objects",
         "Ten million counters with names of 16 bytes. `bytes_object` is what the store counts, "
@@ -230,7 +253,8 @@ def arguments(name, options, folder):
     args = ["--report-only"] if options.quick else []
     if bench.disk:
         args += ["--folder", str(folder)]
-    if name in ("bench_store", "bench_apply", "bench_server", "bench_gateway") and not options.quick:
+    if (name in ("bench_store", "bench_apply", "bench_server", "bench_sqlite", "bench_postgres", "bench_gateway")
+            and not options.quick):
         args += ["--rounds", str(options.rounds)]
     if name == "bench_growth" and not options.quick and os.environ.get("GROWTH") == "full":
         args += ["--full"]

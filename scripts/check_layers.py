@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuses an include that points back: base <- core, lattice <- object <- store <- engine;
-store <- server, client <- cli; base, core, client <- hosts.
+store <- server, client <- cli; base, core, lattice, object, client <- hosts.
 
 Also refuses a public header that includes a private one, a C file that skips its SPDX line, and two
 C files of one name in src (files are nouns), and lines past 100 columns.
@@ -26,7 +26,7 @@ MAY_INCLUDE = {
     "cli": {"base", "core", "lattice", "laws", "object", "store", "engine", "server", "client"},
 }
 # What runs in someone else's process takes only what allocates nothing behind its back.
-HOSTS_MAY_INCLUDE = {"base", "core", "client"}
+HOSTS_MAY_INCLUDE = {"base", "core", "lattice", "object", "client"}
 SHARED_NAMES = {"README.md", "meson.build"}
 
 

@@ -12,6 +12,8 @@ packages=(
     libuv1-dev libjansson-dev                      # the server: loop, JSON,
     libmicrohttpd-dev libgnutls28-dev              # HTTP and TLS
     libcurl4-gnutls-dev                            # HTTP calls (once-http, once call)
+    libpq-dev                                      # once serve --store postgres://…
+    libsqlite3-dev                                 # hosts/sqlite
 )
 gateway=(nginx nginx-dev)
 case ${1:-all} in
@@ -23,8 +25,8 @@ all)
         python3 python3-pytest python3-pytest-xdist locales  # tests
         clang clang-format libclang-rt-14-dev      # fuzzers, formatting
         frama-c-base why3 z3 cvc4 spin             # proof
-        librocksdb-dev liblmdb-dev libsqlite3-dev  # the peers of the benchmarks
-        postgresql libpq-dev
+        librocksdb-dev liblmdb-dev                 # the peers of the benchmarks
+        postgresql haproxy sqlite3 python3-psycopg # hosts/postgres, hosts/sqlite, many servers on one store
         redis-server redis-tools python3-redis     # the server's tests and benchmarks: clients
         python3-requests python3-jsonschema curl gnutls-bin openssl
         nodejs golang-go golang-github-gomodule-redigo-dev
@@ -48,11 +50,12 @@ if ! command -v dpkg-query >/dev/null; then
     [ -n "${ONCE_SETUP_QUIET:-}" ] || cat >&2 <<'TEXT'
 setup: this is not Debian, so nothing is installed here. Once needs:
   to build:  a C11 compiler, meson >= 1.0, ninja, pkg-config, OpenSSL >= 3.0 (libcrypto), xxHash >= 0.8,
-             libuv, libmicrohttpd >= 0.9.71, GnuTLS >= 3.7, jansson, libcurl >= 7.85
+             libuv, libmicrohttpd >= 0.9.71, GnuTLS >= 3.7, jansson, libcurl >= 7.85, libpq >= 14, SQLite >= 3.38
   gateway:   nginx >= 1.22 and its source tree, PCRE2, zlib (hosts/nginx/build.sh TARGET.so SOURCE)
   to test:   cmocka, Python 3 with pytest, redis and requests, Redis 7, Node.js with npm, Go with
-             redigo, a JDK with Maven, Chromium, zsh, fish, man, groff, mandoc, valgrind, clang with libFuzzer, clang-format 14
-  to bench:  RocksDB, LMDB, SQLite, PostgreSQL (server and libpq), Redis 7, wrk
+             redigo, a JDK with Maven, PostgreSQL >= 13, psycopg 3, the sqlite3 shell, HAProxy,
+             Chromium, zsh, fish, man, groff, mandoc, valgrind, clang with libFuzzer, clang-format 14
+  to bench:  RocksDB, LMDB, PostgreSQL >= 13, Redis 7, wrk
   to prove:  Frama-C 25 with WP, why3, Z3, CVC4, Spin
 Set ONCE_SETUP_QUIET=1 to silence this.
 TEXT
@@ -83,17 +86,21 @@ undo() {
     [ -z "${made_policy:-}" ] || "${as_root[@]}" rm -f "$policy"
 }
 trap undo EXIT
-# Debian starts what it installs: an nginx on port 80, now and with every start of the machine. Ours is
+# Debian starts what it installs: an nginx on port 80, now and with every start of the machine. Ours are
 # there to be run by hand. One that was installed before stays as it is.
-quiet_nginx=
-if [[ " ${missing[*]} " = *" nginx "* ]]; then
-    quiet_nginx=yes
-    if [ ! -e "$policy" ]; then
-        made_policy=yes
-        printf '#!/bin/sh\ncase $1 in nginx|nginx.service) exit 101 ;; esac\n' |
-            "${as_root[@]}" tee "$policy" >/dev/null
-        "${as_root[@]}" chmod 755 "$policy"
-    fi
+quiet=()
+for service in nginx haproxy; do
+    [[ " ${missing[*]} " != *" $service "* ]] || quiet+=("$service")
+done
+if [ ${#quiet[@]} -gt 0 ] && [ ! -e "$policy" ]; then
+    made_policy=yes
+    {
+        echo '#!/bin/sh'
+        for service in "${quiet[@]}"; do
+            echo "case \$1 in $service|$service.service) exit 101 ;; esac"
+        done
+    } | "${as_root[@]}" tee "$policy" >/dev/null
+    "${as_root[@]}" chmod 755 "$policy"
 fi
 export DEBIAN_FRONTEND=noninteractive
 if ! { "${as_root[@]}" apt-get update -q &&
@@ -103,4 +110,6 @@ if ! { "${as_root[@]}" apt-get update -q &&
     echo "setup: could not install ${missing[*]}" >&2
     exit 1
 fi
-[ -z "$quiet_nginx" ] || "${as_root[@]}" update-rc.d nginx disable >/dev/null 2>&1 || true
+for service in "${quiet[@]}"; do
+    "${as_root[@]}" update-rc.d "$service" disable >/dev/null 2>&1 || true
+done

@@ -38,6 +38,34 @@ server_kills() {
         -p no:cacheprovider tests/e2e/test_server_kill.py
 }
 
+# Two servers on one PostgreSQL: kills, cut wires, restarts and failovers.
+pg_failovers() {
+    ONCE_BIN=$PWD/build/once ONCE_FAILOVER_ROUNDS="${SOAK_FAILOVERS:-300}" "${PYTHON:-/usr/bin/python3}" -m pytest -q \
+        -p no:cacheprovider tests/e2e/test_pg_failover.py
+}
+
+# What SQL decides against the core on every case and 100,000 random ones; balances while PostgreSQL crashes.
+pg_decisions() {
+    ONCE_BIN=$PWD/build/once ONCE_PG_CASES="${SOAK_PG_CASES:-50}" ONCE_PG_ROUNDS="${SOAK_PG_ROUNDS:-30}" "${PYTHON:-/usr/bin/python3}" \
+        -m pytest -q -p no:cacheprovider tests/e2e/test_pg_decisions.py tests/e2e/test_pg_balance.py
+}
+
+# The store on PostgreSQL, and applies there, with the thread sanitizer.
+pg_threads() {
+    [ -f build/threads/build.ninja ] || meson setup build/threads -Db_sanitize=thread -Db_lundef=false || return 1
+    ninja -C build/threads tests/postgres/pg_driver tests/postgres/pg_race tests/postgres/pg_twin tests/postgres/pg_bounds &&
+        ONCE_BIN=$PWD/build/once ONCE_TEST_PROGRAMS=$PWD/build/threads/tests/conformance \
+            TSAN_OPTIONS=suppressions=$PWD/tests/tsan.supp "${PYTHON:-/usr/bin/python3}" -m pytest -q \
+            -p no:cacheprovider tests/e2e/test_pg_store.py tests/e2e/test_pg_apply.py
+}
+
+# Processes that charge in SQLite, killed again and again; and a fault at every allocation and every step.
+sqlite_kills() {
+    ONCE_BIN=$PWD/build/once ONCE_SQLITE_ROUNDS="${SOAK_SQLITE_ROUNDS:-50}" "${PYTHON:-/usr/bin/python3}" -m pytest -q \
+        -p no:cacheprovider tests/e2e/test_sqlite.py -k kill &&
+        ONCE_FAULTS_ALL=1 build/release/tests/unit/test_sqlite
+}
+
 # Workers of nginx, the service behind and the server, at every step of a request.
 gateway_kills() {
     ONCE_BIN=$PWD/build/once ONCE_KILL_ROUNDS="${SOAK_GATEWAY_KILLS:-300}" "${PYTHON:-/usr/bin/python3}" -m pytest -q \
@@ -72,6 +100,10 @@ show "power cuts, ${SOAK_CUTS:-1000000}" power_cuts
 show "power cuts of applies, ${SOAK_CUTS:-1000000}" apply_cuts
 show "kill -9, ${SOAK_KILLS:-5000} rounds" kills
 show "kill -9 of the server, ${SOAK_SERVER_KILLS:-200} rounds" server_kills
+show "failovers of PostgreSQL, ${SOAK_FAILOVERS:-300} incidents" pg_failovers
+show "decisions and balances on PostgreSQL" pg_decisions
+show "the store on PostgreSQL with the thread sanitizer" pg_threads
+show "kills and faults in SQLite" sqlite_kills
 show "kill -9 around the gateway, ${SOAK_GATEWAY_KILLS:-300} rounds" gateway_kills
 show "the gateway under valgrind, ${SOAK_MEMORY_ROUNDS:-20} rounds" gateway_valgrind
 show "the gateway under sanitizers" gateway_sanitized

@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 . scripts/steps.sh
 PYTHON=${PYTHON:-/usr/bin/python3}
 export ONCE_BIN=$PWD/build/once ONCE_PLUGINS=$PWD/build/release/examples/laws
+# The programs in C that the tests of PostgreSQL run, the store itself among them: with address and undefined.
+export ONCE_TEST_PROGRAMS=$PWD/build/sanitized/tests/conformance
 
 # Most of them wait most of the time: three files at once, and then those that look at the clock.
 alone=(tests/e2e/test_million.py tests/e2e/test_dashboard.py)

@@ -40,3 +40,11 @@ def installed(tmp_path_factory):
                               capture_output=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return Installed(prefix)
+
+
+@pytest.fixture(scope="session")
+def pg(tmp_path_factory):
+    """A PostgreSQL for all tests of this process: `pg.database()`, `pg.installed()`."""
+    from pg_tools import Postgres  # only tests of PostgreSQL need a client of it
+    with Postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server

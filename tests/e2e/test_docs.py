@@ -54,16 +54,26 @@ def strip_blank_end(lines):
     return lines
 
 
-def needs_a_server(page):
-    """Such a page is run by test_served_docs.py."""
-    return any(command.startswith("once serve --dir") for block in blocks(page, "console")
+def has_command(page, beginning):
+    return any(command.startswith(beginning) for block in blocks(page, "console")
                for command, _ in commands(block))
 
 
-# test_readme.py types the README, in two terminals; test_gateway_cli.py the page of the gateway.
-TYPED_ELSEWHERE = (ROOT / "README.md", ROOT / "docs" / "gateway.md")
+def needs_a_server(page):
+    """Such a page is run by test_served_docs.py."""
+    return has_command(page, "once serve --dir")
+
+
+def needs_postgres(page):
+    """Such a page is run by test_pg_guides.py."""
+    return has_command(page, "psql")
+
+
+# test_readme.py types the README, in two terminals; test_gateway_cli.py the page of the gateway;
+# test_pg_docs.py that of PostgreSQL.
+TYPED_ELSEWHERE = (ROOT / "README.md", ROOT / "docs" / "gateway.md", ROOT / "docs" / "postgres.md")
 PAGES_WITH_EXAMPLES = [page for page in PAGES if blocks(page, "console") and not needs_a_server(page)
-                       and page not in TYPED_ELSEWHERE]
+                       and not needs_postgres(page) and page not in TYPED_ELSEWHERE]
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=lambda p: str(p.relative_to(ROOT)))

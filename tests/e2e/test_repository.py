@@ -53,7 +53,7 @@ def test_shared_library_shows_only_public_names(installed):
 
 
 def test_every_public_declaration_is_exported(installed):
-    libraries = [installed.lib / "libonce.so", installed.lib / "libonce-http.so"]
+    libraries = [installed.lib / name for name in ("libonce.so", "libonce-http.so", "libonce-sqlite.so")]
     done = subprocess.run(["nm", "-D", "--defined-only", *libraries], text=True,
                           capture_output=True, check=True)
     exported = {line.split()[-1] for line in done.stdout.splitlines() if line.strip()}

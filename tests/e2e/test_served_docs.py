@@ -16,9 +16,10 @@ import pytest
 
 from client_tools import go_environment, jars, node_modules
 from serving import Server
-from test_docs import PAGES, ROOT, blocks, commands, matches, needs_a_server, strip_blank_end
+from test_docs import (PAGES, ROOT, blocks, commands, matches, needs_a_server, needs_postgres,
+                       strip_blank_end)
 
-SERVED = [page for page in PAGES if needs_a_server(page)]
+SERVED = [page for page in PAGES if needs_a_server(page) and not needs_postgres(page)]
 PIECE = re.compile(r"(?:^`([\w.-]+)`:\n\n)?^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INSTALLS = ("pip install", "apt install", "sudo apt install", "go mod init", "npm install", "mvn ")
 

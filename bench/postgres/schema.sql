@@ -1,0 +1,20 @@
+-- SPDX-License-Identifier: Apache-2.0
+-- A shop: accounts that pay, orders that belong to them; and the table that people make by hand.
+CREATE TABLE accounts (
+    id      integer PRIMARY KEY,
+    balance bigint NOT NULL CHECK (balance >= 0)
+);
+INSERT INTO accounts SELECT id, 1000000000000 FROM generate_series(1, :accounts) id;
+CREATE TABLE orders (
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    account integer NOT NULL REFERENCES accounts,
+    amount  bigint NOT NULL,
+    created timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX orders_account ON orders (account);
+CREATE TABLE claims (
+    key     text PRIMARY KEY,
+    state   smallint NOT NULL,
+    expires timestamptz NOT NULL
+);
+VACUUM ANALYZE accounts;

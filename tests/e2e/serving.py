@@ -25,12 +25,34 @@ def once_binary():
     return path
 
 
-def free_port():
-    """Below the ports that the system gives to outgoing connections: one of those could take it
-    before it is listened on, or while a server is started again."""
+# Ports below those that the system gives to outgoing connections: one of those could take a port
+# before it is listened on, or while a server is started again. Each worker of pytest has a range of
+# its own, and a port is given again only when the range is used up: what holds a port now, or will
+# when its server is started again, is never met.
+PORTS = range(12000, 32000)
+
+
+def port_range():
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    size = len(PORTS) // max(workers, 1)
+    return PORTS[int(worker) * size:][:size]
+
+
+def free_ports():
+    ours = list(port_range())
     while True:
+        random.shuffle(ours)
+        yield from ours
+
+
+GIVEN = free_ports()
+
+
+def free_port():
+    while True:
+        port = next(GIVEN)
         with socket.socket() as s:
-            port = random.randrange(12000, 32000)
             try:
                 s.bind((HOST, port))
             except OSError:

@@ -2,10 +2,11 @@
 """Once in a transaction of PostgreSQL, and `once serve` on PostgreSQL, each beside what one would do without.
 
 The business: a transaction that debits an account and inserts an order, at 16 connections, alone and with a begin and
-a complete in it. Twice: as fast as the connections can, and at a rate that leaves the machine half idle. The servers: claims
-of new keys at 50 clients, through `once serve --store` and as one insert a request. All is asked by pgbench and
-redis-benchmark, prepared, through Unix sockets, of one PostgreSQL with its durable defaults; in each round one after the
-other, in an order that changes from round to round. At the end the balances, the orders and the records must agree.
+a complete in it, and with the table that people make by hand for it. Twice: as fast as the connections can, and at a
+rate that leaves the machine half idle. The servers: claims of new keys at 50 clients, through `once serve --store` and as
+one insert a request. All is asked by pgbench and redis-benchmark, prepared, through Unix sockets, of one PostgreSQL with
+its durable defaults; in each round one after the other, in an order that changes from round to round. At the end the
+balances, the orders and the records must agree.
 
 Prints "postgres.SCRIPT.CELL …" lines as the others do. Exits 1 when a bound is missed, 2 when it could not measure;
 --report-only makes it short and judges nothing.
@@ -32,7 +33,7 @@ RANGE = 2_000_000_000        # redis-benchmark draws 31 bits
 NEW_PART_MIN = 0.97          # of the claims: some draw a number twice
 TIME_LIMIT = 1.35            # a transaction with begin and complete over one without
 CLAIMS_FLOOR = 5             # claims through the server over inserts
-BUSINESS = ("plain", "once", "steps")
+BUSINESS = ("plain", "once", "steps", "hand")
 
 
 @dataclass(frozen=True)
@@ -198,10 +199,12 @@ class Benchmark:
         ended = int(self.postgres.sql("SELECT count(*) FROM once.operation WHERE ns = 'orders' AND state = 2"))
         begun = int(self.postgres.sql("SELECT count(*) FROM once.operation WHERE ns = 'bench' AND state = 1"))
         claims = int(self.postgres.sql("SELECT count(*) FROM claims"))
+        answers = int(self.postgres.sql("SELECT count(*) FROM answers WHERE code = 201"))
         done = self.done
         if (orders != sum(done.values()) or left != self.size.accounts * FUNDS - spent
-                or ended != done["once"] + done["steps"]):
-            raise CannotMeasure(f"{done} transactions, but {orders} orders, {ended} records, {left} left, {spent} spent")
+                or ended != done["once"] + done["steps"] or answers != done["hand"]):
+            raise CannotMeasure(f"{done} transactions, but {orders} orders, {ended} records, {answers} answers, "
+                                f"{left} left, {spent} spent")
         for name, found in (("once_serve", begun), ("insert", claims)):
             if not NEW_PART_MIN * self.claimed[name] <= found <= self.claimed[name]:
                 raise CannotMeasure(f"{name}: {found} keys after {self.claimed[name]} claims")

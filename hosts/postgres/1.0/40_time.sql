@@ -6,8 +6,9 @@
 -- For the functions of this schema, which have the rights of its owner: a part of their expressions.
 CREATE FUNCTION once.clock_ms() RETURNS bigint
 LANGUAGE sql VOLATILE AS $$
-    SELECT greatest(pg_catalog.floor(EXTRACT(epoch FROM pg_catalog.clock_timestamp())
-                                     OPERATOR(pg_catalog.*) 1000)::bigint OPERATOR(pg_catalog.+)
+    SELECT greatest(pg_catalog.floor(pg_catalog.date_part('epoch', pg_catalog.clock_timestamp())
+                                     OPERATOR(pg_catalog.*) 1000.0::double precision)::bigint
+                    OPERATOR(pg_catalog.+)
                     coalesce(pg_catalog.pg_sequence_last_value('once.ahead_seq'), 0),
                     coalesce(pg_catalog.pg_sequence_last_value('once.clock_seq'), 0))
 $$;

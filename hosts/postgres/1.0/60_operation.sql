@@ -65,7 +65,9 @@ BEGIN
     RETURN v;
 END $$;
 
--- A key is new nearly always, and then this is one INSERT.
+-- A key is new nearly always, and then this is one INSERT: each further statement, and each expression
+-- of one, is set up again in every transaction, which costs more than the INSERT itself. Whoever waited
+-- for another transaction for 100 ms or more comes again, and so does a key that is nearly too old.
 CREATE FUNCTION once.begin(ns text, key text, fingerprint bytea DEFAULT NULL,
                            owner text DEFAULT NULL, ttl_ms bigint DEFAULT 86400000,
                            lease_ms bigint DEFAULT 30000, on_doubt text DEFAULT 'REJECT',
@@ -73,46 +75,43 @@ CREATE FUNCTION once.begin(ns text, key text, fingerprint bytea DEFAULT NULL,
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 #variable_conflict use_column
 DECLARE
-    new_fence bigint;
-    now bigint;
-    birth bigint := -1;
-    who pg_catalog.bytea := '';
+    v once.verdict;
 BEGIN
-    IF $8 IS FALSE THEN
+    INSERT INTO once.operation AS o
+    SELECT $1, $2, n.fence, 1, 1, n.fence, n.now, n.now OPERATOR(pg_catalog.+) $6, $5,
+           greatest(n.now, n.birth) OPERATOR(pg_catalog.+) $5, 0, once.fingerprint_of($3),
+           coalesce(pg_catalog.convert_to($4, 'UTF8'), ''), '', '', '', NULL
+    FROM (SELECT pg_catalog.nextval('once.fence_seq') AS fence, once.clock_ms() AS now,
+                 CASE WHEN pg_catalog.octet_length($2) OPERATOR(pg_catalog.=) 36
+                      THEN once.birth_ms($2) ELSE -1 END AS birth) AS n
+    WHERE $8 IS NOT FALSE
+          AND $1 COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[!-~]+$'
+          AND pg_catalog.octet_length($1) OPERATOR(pg_catalog.<=) 64
+          AND $2 COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[ -~]+$'
+          AND pg_catalog.octet_length($2) OPERATOR(pg_catalog.<=) 255
+          AND ($4 IS NULL OR pg_catalog.octet_length(pg_catalog.convert_to($4, 'UTF8'))
+                             OPERATOR(pg_catalog.<=) 64)
+          AND $5 OPERATOR(pg_catalog.>=) 1 AND $5 OPERATOR(pg_catalog.<=) 315576000000
+          AND $6 OPERATOR(pg_catalog.>=) 1 AND $6 OPERATOR(pg_catalog.<=) 604800000
+          AND ($7 OPERATOR(pg_catalog.=) 'REJECT' OR $7 OPERATOR(pg_catalog.=) 'RETRY')
+          AND n.now OPERATOR(pg_catalog.<=) 253402300799999
+          AND (n.birth OPERATOR(pg_catalog.<) 0
+               OR (n.now OPERATOR(pg_catalog.-) n.birth OPERATOR(pg_catalog.>=) -86400000
+                   AND n.now OPERATOR(pg_catalog.-) n.birth
+                       OPERATOR(pg_catalog.<) ($5 OPERATOR(pg_catalog.-) 100)))
+          AND (pg_catalog.pg_sequence_last_value('once.scope_seq') IS NULL OR once.may($1))
+    ON CONFLICT (ns, key) DO NOTHING
+    RETURNING 'EXECUTE', o.fence,
+              CASE WHEN once.clock_ms() OPERATOR(pg_catalog.-) o.created_ms
+                        OPERATOR(pg_catalog.<) 100 THEN 1 END,
+              NULL, NULL, NULL, NULL, NULL
+    INTO v;
+    IF v.attempt IS NOT NULL THEN
+        RETURN v;
+    ELSIF v.fence IS NOT NULL THEN
+        RETURN once.begin_anew($1, $2, $3, $4, $5, $6, $7);
+    ELSIF $8 IS FALSE THEN
         RETURN once.begin_at_once($1, $2, $3, $4, $5, $6, $7);
-    END IF;
-    IF $4 IS NOT NULL THEN
-        who := pg_catalog.convert_to($4, 'UTF8');
-    END IF;
-    IF pg_catalog.octet_length($2) OPERATOR(pg_catalog.=) 36 THEN
-        birth := once.birth_ms($2);
-    END IF;
-    now := once.clock_ms();
-    IF $1 COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[!-~]+$'
-       AND pg_catalog.octet_length($1) OPERATOR(pg_catalog.<=) 64
-       AND $2 COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[ -~]+$'
-       AND pg_catalog.octet_length($2) OPERATOR(pg_catalog.<=) 255
-       AND pg_catalog.octet_length(who) OPERATOR(pg_catalog.<=) 64
-       AND $5 OPERATOR(pg_catalog.>=) 1 AND $5 OPERATOR(pg_catalog.<=) 315576000000
-       AND $6 OPERATOR(pg_catalog.>=) 1 AND $6 OPERATOR(pg_catalog.<=) 604800000
-       AND ($7 OPERATOR(pg_catalog.=) 'REJECT' OR $7 OPERATOR(pg_catalog.=) 'RETRY')
-       AND now OPERATOR(pg_catalog.<=) 253402300799999
-       AND (birth OPERATOR(pg_catalog.<) 0
-            OR (now OPERATOR(pg_catalog.-) birth OPERATOR(pg_catalog.>=) -86400000
-                AND now OPERATOR(pg_catalog.-) birth OPERATOR(pg_catalog.<) $5))
-       AND (pg_catalog.pg_sequence_last_value('once.scope_seq') IS NULL OR once.may($1)) THEN
-        new_fence := pg_catalog.nextval('once.fence_seq');
-        INSERT INTO once.operation
-        VALUES ($1, $2, new_fence, 1, 1, new_fence, now, now OPERATOR(pg_catalog.+) $6, $5,
-                greatest(now, birth) OPERATOR(pg_catalog.+) $5, 0, once.fingerprint_of($3), who,
-                '', '', '', NULL)
-        ON CONFLICT (ns, key) DO NOTHING;
-        IF FOUND THEN
-            IF NOT once.timely(now, birth, $5) THEN
-                RETURN once.begin_anew($1, $2, $3, $4, $5, $6, $7);
-            END IF;
-            RETURN ('EXECUTE', new_fence, 1, NULL, NULL, NULL, NULL, NULL)::once.verdict;
-        END IF;
     END IF;
     RETURN once.begin_known($1, $2, $3, $4, $5, $6, $7);
 END $$;
@@ -137,19 +136,17 @@ CREATE FUNCTION once.complete(ns text, key text, fence bigint, code integer DEFA
 LANGUAGE plpgsql SECURITY DEFINER SET enable_seqscan = off AS $$
 #variable_conflict use_column
 BEGIN
-    IF (pg_catalog.octet_length($5) OPERATOR(pg_catalog.<=) 16777216) IS NOT FALSE
-       AND (pg_catalog.pg_sequence_last_value('once.scope_seq') IS NULL OR once.may($1)) THEN
-        UPDATE once.operation AS o
-        SET state = 2, code = coalesce($4, 0), result = coalesce($5, ''), call = NULL,
-            expires_ms = greatest(o.expires_ms,
-                                  once.clock_ms() OPERATOR(pg_catalog.+) o.retention_ms)
-        WHERE o.ns OPERATOR(pg_catalog.=) $1 COLLATE pg_catalog."C"
-              AND o.key OPERATOR(pg_catalog.=) $2 COLLATE pg_catalog."C"
-              AND o.fence OPERATOR(pg_catalog.=) $3 AND o.state OPERATOR(pg_catalog.<>) 2
-              AND o.state OPERATOR(pg_catalog.<>) 3;
-        IF FOUND THEN
-            RETURN 'OK';
-        END IF;
+    UPDATE once.operation AS o
+    SET state = 2, code = coalesce($4, 0), result = coalesce($5, ''), call = NULL,
+        expires_ms = greatest(o.expires_ms, once.clock_ms() OPERATOR(pg_catalog.+) o.retention_ms)
+    WHERE o.ns OPERATOR(pg_catalog.=) $1 COLLATE pg_catalog."C"
+          AND o.key OPERATOR(pg_catalog.=) $2 COLLATE pg_catalog."C"
+          AND o.fence OPERATOR(pg_catalog.=) $3 AND o.state OPERATOR(pg_catalog.<>) 2
+          AND o.state OPERATOR(pg_catalog.<>) 3
+          AND (pg_catalog.octet_length($5) OPERATOR(pg_catalog.<=) 16777216) IS NOT FALSE
+          AND (pg_catalog.pg_sequence_last_value('once.scope_seq') IS NULL OR once.may($1));
+    IF FOUND THEN
+        RETURN 'OK';
     END IF;
     RETURN once.complete_known($1, $2, $3, $4, $5);
 END $$;

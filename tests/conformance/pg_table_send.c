@@ -97,7 +97,7 @@ void table_calls_text(const char *again, uint64_t id_base, char ret_text[TABLE_C
         ret_text, TABLE_CALLS_SIZE,
         "SELECT a.i[t.i], t.word, t.fence, t.attempt, t.retry_ms, t.code, t.point, t.data,"
         " t.result, t.now_ms, t.state, t.created_ms, t.lease_end_ms, t.retention_ms, t.expires_ms,"
-        " t.owner, t.fingerprint FROM (SELECT array_agg(i) i, array_agg(call) call,"
+        " t.owner, t.fingerprint FROM (SELECT array_agg(i) i, array_agg(call) AS call,"
         " array_agg('t'::text) ns, array_agg(key) AS key, array_agg(again) again,"
         " array_agg(q_fingerprint) fingerprint, array_agg(q_owner) AS owner,"
         " array_agg(q_birth_ms) birth_ms, array_agg(q_ttl_ms) ttl_ms, array_agg(q_lease_ms)"

@@ -43,7 +43,11 @@ libc = ctypes.CDLL(None)
 
 
 def program(name):
-    """Of the PostgreSQL whose pg_config is found first: initdb is in no PATH on Debian."""
+    """Of the PostgreSQL in ONCE_PG_BIN, which may lack the programs of clients, or of the one whose
+    pg_config is found first: initdb is in no PATH on Debian."""
+    other = Path(os.environ.get("ONCE_PG_BIN", "/nowhere")) / name
+    if other.exists():
+        return str(other)
     bindir = subprocess.run(["pg_config", "--bindir"], text=True, check=True, timeout=30,
                             stdout=subprocess.PIPE).stdout.strip()
     path = Path(bindir) / name

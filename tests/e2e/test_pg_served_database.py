@@ -61,7 +61,7 @@ def test_a_standby_that_nobody_waits_for_is_refused_and_so_is_a_standby(own, tmp
 
 def test_a_password_comes_from_the_url_or_a_file_and_is_never_shown(own, tmp_path):
     hba = own.data / "pg_hba.conf"
-    own.sql("CREATE ROLE locked LOGIN PASSWORD 's3cret'")
+    own.sql("SET password_encryption = 'scram-sha-256'; CREATE ROLE locked LOGIN PASSWORD 's3cret'")
     own.sql("CREATE DATABASE locked OWNER locked")
     hba.write_text("host all locked all scram-sha-256\n" + hba.read_text())
     own.configure()

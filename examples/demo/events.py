@@ -7,7 +7,7 @@ afterwards has told it, and lines of different processes do not mix.
 import json
 import os
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 
 
 class Teller:
@@ -32,6 +32,7 @@ class Events:
         self.ports = {}             # pid → where it listens
         self.errors = []            # mistakes of the demo itself
         self.fired = {}             # order → (fault, pid): it was killed or paused here
+        self.struck = defaultdict(set)  # pid → the orders; one may strike two: it came twice
         self.late = {}              # order → the status that a paused writer gave when it woke up
 
     def read(self):
@@ -50,6 +51,7 @@ class Events:
             self.ports[said["pid"]] = said["port"]
         elif said["event"] == "fault":
             self.fired[said["order"]] = (said["fault"], said["pid"])
+            self.struck[said["pid"]].add(said["order"])
         elif said["event"] == "error":
             self.errors.append(said["why"])
         elif said["event"] == "late":

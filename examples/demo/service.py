@@ -48,8 +48,11 @@ class Request:
         # A process that is stopped inside of a transaction would hold up everyone's ledger, which
         # no bank allows: so no other thread of this process is in one while it stops.
         with self.service.ledger_lock:
+            if what == "kill":  # not before a writer that was paused here has told what it was told
+                self.service.ledger_lock.wait_for(lambda: not self.service.pauses)
             self.service.teller.tell("fault", fault=self.fault, order=self.order)
             self.paused = what == "pause"
+            self.service.pauses += self.paused
             # To this very thread: it does not reach the next line before it is hit.
             signal.pthread_kill(threading.get_ident(), SIGNALS[what])
 
@@ -120,6 +123,9 @@ class Handler(BaseHTTPRequestHandler):
                 status, body = 503, str(error)
             if request.paused:
                 service.teller.tell("late", status=status, order=request.order)
+                with service.ledger_lock:
+                    service.pauses -= 1
+                    service.ledger_lock.notify_all()
             self.answer(status, body)
 
     def do_GET(self):
@@ -144,7 +150,8 @@ class Service:
     def __init__(self, options):
         self.teller = Teller(options.events)
         self.ledger = Ledger(options.ledger, fenced=not options.unfenced)
-        self.ledger_lock = threading.Lock()
+        self.ledger_lock = threading.Condition(threading.Lock())
+        self.pauses = 0  # requests that were stopped, and have not ended yet
         self.once = Once(options.once) if options.once else None
         self.lease_ms = options.lease_ms
         self.busy, self.busy_lock = 0, threading.Lock()

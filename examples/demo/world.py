@@ -162,8 +162,7 @@ class Instances:
                 self.pauses += 1
                 self.start()
         for process in list(self.paused):
-            orders = [order for order, (_, pid) in self.world.events.fired.items()
-                      if pid == process.pid]
+            orders = tuple(self.world.events.struck[process.pid])
             if orders and all(order in self.world.customers.answers for order in orders):
                 self.paused.remove(process)
                 process.send_signal(signal.SIGCONT)  # it goes on where it was, and knows of nothing

@@ -2,12 +2,22 @@
 """Where the end-to-end tests find what they test. `make test` sets both variables."""
 import fcntl
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_configure():
+    """Who runs the tests in the background, or with nohup, ignores these, and so would every
+    process that the tests start and send them to."""
+    for number, action in ((signal.SIGINT, signal.default_int_handler),
+                           (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, action)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from serving import HOST, Connection, Process, free_port, once_binary, wait_for
 
 HERE = Path(__file__).resolve().parent
 DB = "once"
-BACK_S = 45
+BACK_S = 120
 
 
 class StoreServer(Process):

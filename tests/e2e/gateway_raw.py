@@ -212,5 +212,5 @@ def state(server, key, ns="http"):
     return op and op["state"]
 
 
-def wait_state(server, key, wanted, ns="http", seconds=20):
+def wait_state(server, key, wanted, ns="http", seconds=30):
     wait_for(f"{key} is {wanted}", lambda: state(server, key, ns) == wanted, seconds)

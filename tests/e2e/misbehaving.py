@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 
-HOST = "127.0.0.1"
+from serving import HOST, free_port
 
 
 class Request:
@@ -45,13 +45,13 @@ def answer(status, body=b"", headers=(), size=None):
 class Receiver:
     """Effects are counted by key; the answer to a key is always the first one."""
 
-    def __init__(self, script=("ok",), port=0):
+    def __init__(self, script=("ok",)):
         self.script = list(script)
         self.requests, self.effects, self.answers = [], {}, {}
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.gate = threading.Event()  # "held" answers wait for it
-        self.port = port
+        self.port = free_port()  # which it has again after a stop
         self.listener = None
 
     @property
@@ -65,7 +65,6 @@ class Receiver:
         self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.listener.bind((HOST, self.port))
         self.listener.listen(64)
-        self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
         return self
 
@@ -141,7 +140,7 @@ class Receiver:
 
     # ---- What tests ask ----
 
-    def wait_for(self, condition, seconds=20):
+    def wait_for(self, condition, seconds=30):
         with self.changed:
             assert self.changed.wait_for(lambda: condition(self), seconds), "not in time"
 
@@ -194,7 +193,7 @@ def hang(receiver, connection, request):
 
 def held(receiver, connection, request):
     """Answers when the test says so."""
-    receiver.gate.wait(30)
+    receiver.gate.wait(120)
     ok(receiver, connection, request)
 
 

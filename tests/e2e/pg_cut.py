@@ -121,7 +121,7 @@ class Driver:
         for thread in self.threads:
             thread.start()
         self.ends_with = 0 if opens else 1
-        self.first = self.line(lambda line: True, 30)
+        self.first = self.line(lambda line: True, 60)
         assert (self.first == "open") == opens, (self.first, self.said)
 
     def read(self, stream, lines):
@@ -130,7 +130,7 @@ class Driver:
                 lines.append(line.rstrip("\n"))
                 self.news.notify_all()
 
-    def line(self, fits, seconds=20):
+    def line(self, fits, seconds=60):
         """Takes the first line that fits, and waits for it."""
         until = time.monotonic() + seconds
         with self.news:
@@ -146,12 +146,12 @@ class Driver:
     def send(self, line):
         self.process.stdin.write(line + "\n")
 
-    def answer(self, name, seconds=20):
+    def answer(self, name, seconds=60):
         """(word, fence, code, result, ms) of a call by its id."""
         words = self.line(lambda line: line.startswith(name + " "), seconds).split(" ")
         return words[1], *(words[2:4]), words[4], int(words[5])
 
-    def ask(self, call, name, *words, seconds=20):
+    def ask(self, call, name, *words, seconds=60):
         self.send(" ".join([call, name, *map(str, words)]))
         return self.answer(name, seconds)
 
@@ -176,7 +176,7 @@ class Driver:
     def load(self, threads, keys, ms):
         self.send(f"load {threads} {keys} {ms}")
 
-    def loaded(self, seconds=60):
+    def loaded(self, seconds=120):
         names = "keys once twice never wrong given_up".split()
         numbers = self.line(lambda line: line.count(" ") == 5 and line.replace(" ", "").isdigit(),
                             seconds)
@@ -186,7 +186,7 @@ class Driver:
         """(error, ms)."""
         self.send("close")
         words = self.line(lambda line: line.startswith("closed ")).split()
-        assert self.process.wait(20) == 0, self.said
+        assert self.process.wait(60) == 0, self.said
         return words[1], int(words[2])
 
     def __enter__(self):
@@ -195,7 +195,7 @@ class Driver:
     def __exit__(self, kind, *_):
         if kind is None:
             self.process.stdin.close()  # its end is the end of the commands
-            assert self.process.wait(30) == self.ends_with, self.said
+            assert self.process.wait(60) == self.ends_with, self.said
         else:
             self.process.kill()
         self.process.wait()

@@ -2,6 +2,7 @@
 """Where `once run` finds its store: a folder that nobody owns, one that a server owns, a server."""
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -11,12 +12,31 @@ from serving import HOST, Server, once_binary, wait_for
 ALL = ["folder", "owned", "server"]
 
 
+def state(pid):
+    """R, S, T, …; X where there is none of that number."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "X"
+
+
 def alive(pid):
     """A process that runs: not one that is dead and not reaped yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
+    return state(pid) not in "ZX"
+
+
+def stop_outside_the_store(process):
+    """SIGSTOP asks nobody: who has the folder then keeps it."""
+    def stopped():
+        process.send_signal(signal.SIGSTOP)
+        wait_for("it stands still", lambda: state(process.pid) == "T")
+        files = [os.readlink(file) for file in Path(f"/proc/{process.pid}/fd").iterdir()]
+        if any(file.endswith("/lock") for file in files):
+            process.send_signal(signal.SIGCONT)
+            return False
+        return True
+
+    wait_for("it stands still without the folder", stopped)
 
 
 class Place:
@@ -79,7 +99,7 @@ class Place:
 
     def has(self, name):
         """Waits for a file that a command makes."""
-        wait_for(f"{name} is there", self.path(name).exists, 30)
+        wait_for(f"{name} is there", self.path(name).exists)
 
     def lines(self, name):
         path = self.path(name)

@@ -112,9 +112,10 @@ def test_receiver_loses_every_second_answer_and_restarts(call, key):
 
 def test_no_answer_in_time_is_in_doubt_and_resumed(call, key):
     with Receiver(["hang"]) as receiver:
-        done = call("POST", receiver.url, "--key", key, "-d", "x", "--timeout", "200ms",
+        done = call("POST", receiver.url, "--key", key, "-d", "x", "--timeout", "1s",
                     "--retries", "1")
-        assert done.returncode == 76 and len(receiver.requests) == 2
+        assert done.returncode == 76
+        receiver.wait_for(lambda r: len(r.requests) == 2)
         assert f"once call --resume '{key}'".encode() in done.stderr
         told = call("POST", receiver.url, "--key", key, "-d", "x")
         assert told.returncode == 76 and len(receiver.requests) == 2, "a doubt is not sent again"
@@ -127,7 +128,8 @@ def test_no_answer_in_time_is_in_doubt_and_resumed(call, key):
 def test_on_doubt_retry_is_a_resume(call, key):
     with Receiver(["hang", "ok"]) as receiver:
         arguments = ["POST", receiver.url, "--key", key, "-d", "x"]
-        assert call(*arguments, "--timeout", "200ms", "--retries", "0").returncode == 76
+        assert call(*arguments, "--timeout", "1s", "--retries", "0").returncode == 76
+        receiver.wait_for(lambda r: r.effects)
         assert call(*arguments, "--on-doubt", "retry").returncode == 0
         assert_once(receiver, key)
 
@@ -135,8 +137,8 @@ def test_on_doubt_retry_is_a_resume(call, key):
 def test_deadline_ends_it(call, key):
     with Receiver(["503"]) as receiver:
         begun = time.monotonic()
-        done = call("POST", receiver.url, "--key", key, "--deadline", "1s", "--retries", "900")
-        assert done.returncode == 76 and time.monotonic() - begun < 8
+        done = call("POST", receiver.url, "--key", key, "--deadline", "2s", "--retries", "900")
+        assert done.returncode == 76 and time.monotonic() - begun < 30
         assert call.json("--resume", key, "--retries", "0")["verdict"] == "DOUBT"
 
 
@@ -159,7 +161,7 @@ def test_retry_after_behind_the_deadline_is_not_waited_for(call, key):
     with Receiver([status(503, "Retry-After: 3600")]) as receiver:
         begun = time.monotonic()
         done = call("POST", receiver.url, "--key", key, "--deadline", "30s")
-        assert done.returncode == 76 and time.monotonic() - begun < 10
+        assert done.returncode == 76 and time.monotonic() - begun < 25
         assert len(receiver.requests) == 1
 
 
@@ -276,9 +278,10 @@ def test_secrets_are_sent_and_never_kept(call, key):
     secret = "sesame-7d1f"
     with Receiver(["503", "hang", "ok"]) as receiver:
         done = call("POST", receiver.url, "--key", key, "--secret-header",
-                    "Authorization: Bearer $TOKEN", "--timeout", "200ms", "--retries", "1",
+                    "Authorization: Bearer $TOKEN", "--timeout", "1s", "--retries", "1",
                     TOKEN=secret)
         assert done.returncode == 76
+        receiver.wait_for(lambda r: r.effects)
         without = call("--resume", key)
         assert without.returncode == 64 and b"$TOKEN" in without.stderr
         assert len(receiver.requests) == 2
@@ -402,11 +405,11 @@ def test_tls_is_verified(call, key, tmp_path):
 
 def test_busy_and_wait(call, key):
     with Receiver(["held"]) as receiver:
-        words = ["POST", receiver.url, "--key", key, "--lease", "1s"]
+        words = ["POST", receiver.url, "--key", key, "--lease", "3s"]
         first = call.start(*words)
         receiver.wait_for(lambda r: len(r.requests) == 1)
-        # The lease is renewed while the answer is waited for: it outlives itself three times.
-        end = time.monotonic() + 3
+        # The lease is renewed while the answer is waited for: it outlives itself.
+        end = time.monotonic() + 4
         while time.monotonic() < end:
             assert call(*words).returncode == 75
         waiting = [call.start(*words, "--wait", "30s") for _ in range(3)]

@@ -14,6 +14,7 @@ import subprocess
 import pytest
 
 from misbehaving import Receiver
+from running import stop_outside_the_store
 from serving import Server, once_binary, wait_for
 from test_call import Caller, assert_once, quoted
 
@@ -210,9 +211,9 @@ def test_paused_while_another_takes_over(call):
     key = "paused"
     with Receiver(["hang", "ok"]) as receiver:
         words = ["POST", receiver.url, "--key", key, "-d", "x"]
-        process = call.start(*words, "--lease", "1s")
+        process = call.start(*words, "--lease", "2s")
         receiver.wait_for(lambda r: r.effects)
-        process.send_signal(signal.SIGSTOP)
+        stop_outside_the_store(process)
         assert wait_for("the lease ends", lambda: call(*words).returncode == 76)
         resumed = call("--resume", key)
         assert (resumed.returncode, resumed.stdout) == (0, receiver.answers[quoted(key)])
@@ -228,9 +229,9 @@ def test_paused_and_nobody_took_over(call):
     key = "paused-alone"
     with Receiver(["held"]) as receiver:
         words = ["POST", receiver.url, "--key", key, "-d", "x"]
-        process = call.start(*words, "--lease", "1s")
+        process = call.start(*words, "--lease", "2s")
         receiver.wait_for(lambda r: r.requests)
-        process.send_signal(signal.SIGSTOP)
+        stop_outside_the_store(process)
         assert wait_for("the lease ends", lambda: call(*words).returncode == 76)
         process.send_signal(signal.SIGCONT)
         assert wait_for("it is at it again", lambda: call(*words).returncode == 75)

@@ -82,7 +82,7 @@ def test_requests_keep_alive_and_wait(server):
             assert answer.json()["verdict"] == "EXECUTE"
     assert waiter.is_alive() and not got
     call(server, "complete", "http", "w", fence=fence, code=200, result="there")
-    waiter.join(10)
+    waiter.join(30)
     assert got[0]["verdict"] == "REPLAY" and got[0]["result"] == "there"
 
 

@@ -195,7 +195,7 @@ def test_py_wait_is_woken_by_complete(server, py):
     waiter.join(0.2)
     assert waiter.is_alive(), got
     py.execute_command("ONCE.COMPLETE", "py", "w", fence, 200, "there")
-    waiter.join(10)
+    waiter.join(40)
     assert got == [[b"REPLAY", 200, b"there"]]
 
 

@@ -105,7 +105,7 @@ def test_a_server_that_is_gone_looks_right_too(browser, full):
         page.check_axe("without a server")
     finally:
         full.start()
-    page.wait("document.querySelector('#contact').dataset.state === 'live'", 20_000)
+    page.wait("document.querySelector('#contact').dataset.state === 'live'")
     page.close()
 
 

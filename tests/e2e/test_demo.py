@@ -30,7 +30,7 @@ def run(once_bin, folder, *arguments):
     """(exit status, what it printed, what it complained about)"""
     process = begin(once_bin, folder, *arguments)
     try:
-        out, complaints = process.communicate(timeout=100)
+        out, complaints = process.communicate(timeout=200)
     finally:
         process.kill()
         process.wait()
@@ -108,7 +108,7 @@ def test_an_interrupted_demo_clears_up(name, once_bin, tmp_path):
     try:
         wait_for("the demo is at work", lambda: at_work(tmp_path))
         process.send_signal(getattr(signal, name))
-        complaints = process.communicate(timeout=30)[1]
+        complaints = process.communicate(timeout=60)[1]
         assert process.returncode == 130 and complaints == "demo: interrupted\n"
         assert nothing_left(tmp_path)
     finally:

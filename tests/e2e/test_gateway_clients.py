@@ -47,7 +47,7 @@ class Requests:
     def give_up(self, port, key, do, when):
         """Goes away inside of its request."""
         with pytest.raises(requests.exceptions.RequestException):
-            self.post(port, key, retries=0, timeout=0.5, do=do)
+            self.post(port, key, retries=0, timeout=4, do=do)  # by then it is at the service
         when()
 
 
@@ -154,7 +154,7 @@ def test_the_answer_is_lost(s):
 
 def test_the_client_does_not_wait_that_long(s):
     def late(client, network, key):
-        asked = Later(client.post, network.port, key, timeout=0.7, do=f"hold=go-{key}")
+        asked = Later(client.post, network.port, key, timeout=3, do=f"hold=go-{key}")
         wait_for("a retry is told to wait", lambda: requests_of(s, key, "BUSY") > 0)
         s.upstream.let_go(f"go-{key}")
         return asked.result()

@@ -64,7 +64,7 @@ def gateway(tmp_path_factory):
 def play(gateway, *options):
     """What it said: scenarios that held, and how many calls went which way."""
     done = subprocess.run([ADAPTER, "--port", str(gateway.port), "--socket",
-                           gateway.folder / "once.sock", *options], text=True, timeout=120,
+                           gateway.folder / "once.sock", *options], text=True, timeout=600,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
     assert done.returncode == 0 and "not ok" not in done.stdout, "\n".join(failed)[-6000:]

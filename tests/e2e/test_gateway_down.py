@@ -18,7 +18,7 @@ def alone(tmp_path_factory):
     """A gateway and a service; the server comes and goes."""
     folder = tmp_path_factory.mktemp("down")
     server, upstream = Server(folder / "server"), Upstream(folder / "upstream")
-    quick = f"unix:{server.socket_path} timeout=400ms end_timeout=400ms"
+    quick = f"unix:{server.socket_path} timeout=2s end_timeout=2s"
     gateway = Gateway(folder / "nginx", quick, upstream, {
         "/": "once on;", "/open/": "once on; once_fail open;", "/require/": "once require;"})
     with upstream, gateway:
@@ -49,8 +49,8 @@ def test_down_and_open(alone):
         assert answer.json["effects"] == count and answer.json["fence"] in (None, "0")
     assert gateway.counts()["open"] == before + 2
     assert "passed on unprotected" in gateway.errors()
-    assert wait_for("logged", lambda: [a["verdict"] for a in gateway.accesses()
-                                       if a["key"] == "open-1"]) == ["OPEN", "OPEN"]
+    wait_for("both are logged", lambda: [a["verdict"] for a in gateway.accesses()
+                                         if a["key"] == "open-1"] == ["OPEN", "OPEN"])
     with server:
         assert gateway.post("/open/", "open-2").status == 201
         assert gateway.post("/open/", "open-2").replayed

@@ -12,7 +12,7 @@ from gateway_raw import Client, Http2, Later, curl, said, state
 from gateway_tools import Gateway, stack
 from serving import wait_for
 
-SLOW_S = 1
+SLOW_S = 5  # more than a slow machine takes for what the tests send in time
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def s(tmp_path_factory):
 
 def whole(s, text):
     """The statuses of all answers to these bytes."""
-    with Client(s.gateway.port, timeout=10) as client:
+    with Client(s.gateway.port) as client:
         client.send(text)
         return [int(x) for x in re.findall(rb"HTTP/1\.1 (\d\d\d) ", client.rest())]
 
@@ -174,7 +174,7 @@ def test_a_body_that_stops(s, form):
     with Client(s.gateway.port) as client:
         client.head("/", f"Idempotency-Key: {key}", form).send("7D0\r\nxxxx")
         client.rest()
-    assert SLOW_S * 0.5 < time.monotonic() - began < SLOW_S + 5
+    assert SLOW_S * 0.5 < time.monotonic() - began < SLOW_S + 20
     assert s.upstream.requests(key) == 0 and state(s.server, key) is None
 
 
@@ -206,7 +206,7 @@ def test_a_head_that_stops(s):
 def test_chunks_over_the_bound_of_nginx(s, path, status):
     """Found out while the body is read; the error page of a request that never began is shown."""
     key = "bound" + path.replace("/", "-")
-    with Client(s.gateway.port, timeout=10) as client:
+    with Client(s.gateway.port) as client:
         client.head(path, f"Idempotency-Key: {key}", "Transfer-Encoding: chunked")
         sender = Later(client.send, b"".join([b"10000\r\n%s\r\n" % (b"x" * 65536)] * 20))
         answer = client.answer()

@@ -200,7 +200,7 @@ class Rounds:
         for told in self.told:
             key = told.key
             wait_for(f"{key} is not running any more",
-                     lambda: state(self.s.server, key) in ("completed", "failed", "doubt"), 5)
+                     lambda: state(self.s.server, key) in ("completed", "failed", "doubt"))
             if told.path != "/retry/":
                 assert effects[key] <= 1, (key, effects[key], told.answers)
             else:
@@ -244,11 +244,11 @@ def test_nothing_waits_for_ever(tmp_path, victim):
             stopped[0].send_signal(signal.SIGSTOP)
         try:
             for later in crowd:
-                later.result(10)
+                later.result(BOUND_S)
         finally:
             for process in stopped:
                 process.send_signal(signal.SIGCONT)
         for one in told:
             wait_for("it ended", lambda: state(s.server, one.key) in
-                     (None, "completed", "failed", "doubt"), 10)
+                     (None, "completed", "failed", "doubt"))
             assert s.upstream.effects(one.key) <= 1

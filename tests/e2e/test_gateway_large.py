@@ -22,7 +22,7 @@ LOCATIONS["/none"] = "return 404;"
 @pytest.fixture
 def s(tmp_path):
     made = Stack(tmp_path, LOCATIONS, workers=1)
-    made.gateway.server = f"unix:{made.server.socket_path} end_timeout=2s"
+    made.gateway.server = f"unix:{made.server.socket_path} end_timeout=6s"
     try:
         with made.server, made.upstream, made.gateway:
             try:

@@ -29,7 +29,7 @@ LOCATIONS = {
     "/wait/": "once on; once_wait 60s;",
     "/stripe/": "once require; once_profile stripe;",
     "/short/": "once on; proxy_read_timeout 200ms;",
-    "/renew/": "once on; once_lease 1s;",
+    "/renew/": "once on; once_lease 3s;",
     "/retry/": "once on; once_doubt retry;",
     "/small/": "once on; once_max_body 1k; client_body_buffer_size 128;",
     "/file/": "once on; client_body_buffer_size 1k; client_max_body_size 4m;",
@@ -86,7 +86,7 @@ class Load:
             assert len(self.post(path, key, do=f"big={BIG}").body) == BIG
             assert self.post(path, key, do=f"big={BIG}").problem == "not-kept"
         self.post("/pages/", do="status=404", status=201)
-        self.post("/renew/", do="after=0.8")
+        self.post("/renew/", do="after=2.5")
 
     def unknown(self):
         """Sent, and no answer, or half of one."""

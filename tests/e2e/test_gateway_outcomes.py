@@ -10,7 +10,8 @@ from gateway_raw import Client, Http2, Later, operation, said, start, state, wai
 from gateway_tools import Gateway, alive, ask, black_hole, stack
 from serving import HOST, free_port, wait_for
 
-QUICK = "proxy_connect_timeout 300ms; proxy_read_timeout 700ms; proxy_send_timeout 700ms;"
+# Long enough for an effect on a slow machine; only where it is to be over.
+QUICK = "proxy_connect_timeout 2s; proxy_read_timeout 2s; proxy_send_timeout 2s;"
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,8 @@ def s(tmp_path_factory):
     dead = free_port()
     with black_hole() as hole:
         locations = {
-            "/": f"once on; {QUICK}",
+            "/": "once on;",
+            "/quick/": f"once on; {QUICK}",
             "/dead/": f"once on; proxy_pass http://{HOST}:{dead}; {QUICK}",
             "/hole/": f"once on; proxy_pass http://{HOST}:{hole}; {QUICK}",
             "/tls/": f"once on; proxy_pass https://behind; {QUICK}",
@@ -27,12 +29,13 @@ def s(tmp_path_factory):
             "/release/": "once on; once_on_5xx release;",
             "/store/": "once on; once_on_5xx store;",
             "/doubt/": "once on; once_on_5xx doubt;",
-            "/retry/": f"once on; once_doubt retry; {QUICK}",
+            "/retry/": "once on; once_doubt retry;",
             "/small/": "once on; once_max_answer 1k;",
             "/small-direct/": "once on; once_max_answer 1k; proxy_buffering off;",
-            "/direct/": f"once on; proxy_buffering off; {QUICK}",
+            "/direct/": "once on; proxy_buffering off;",
+            "/direct/quick/": f"once on; proxy_buffering off; {QUICK}",
             "/wait/": "once on; once_wait 20s;",
-            "/lease/": "once on; once_lease 1s;",
+            "/lease/": "once on; once_lease 3s;",
             "/slow-send/": "once on; send_timeout 1s;",
         }
         with stack(tmp_path_factory.mktemp("outcomes"), locations) as running:
@@ -90,6 +93,7 @@ def test_no_whole_answer_is_a_doubt(s, plan, path):
     key = "doubt" + re.sub("[^a-z0-9]", "-", path + plan)
     effects = 0 if plan in ("early", "drop") else 1
     body = b"x" * 3000
+    path += "quick/" if plan == "never" else ""
     answer = s.gateway.post(path, key, body, do=f"{plan}|ok")
     assert answer.status == (504 if plan == "never" else 502)
     assert answer.problem == "doubt", answer
@@ -104,7 +108,7 @@ def test_no_whole_answer_is_a_doubt(s, plan, path):
 
 def test_an_answer_that_stops_in_the_middle(s):
     """It hangs instead of closing: over when nginx has waited long enough."""
-    answer = s.gateway.post("/", "hang-1", do="big=100000,slow=2")
+    answer = s.gateway.post("/quick/", "hang-1", do="big=100000,slow=6")
     assert answer.problem == "doubt" and state(s.server, "hang-1") == "doubt"
 
 
@@ -301,7 +305,7 @@ def test_a_long_request_keeps_its_lease(s):
     s.upstream.wait_effects("long-1")
     began = operation(s.server, "long-1")["lease_end_ms"]
     wait_for("it is renewed twice",
-             lambda: operation(s.server, "long-1")["lease_end_ms"] > began + 600)
+             lambda: operation(s.server, "long-1")["lease_end_ms"] > began + 1800)
     assert s.gateway.post("/lease/", "long-1").problem == "busy"
     s.upstream.let_go("long-1")
     assert running.result().status == 201 and s.gateway.post("/lease/", "long-1").replayed
@@ -328,7 +332,7 @@ def test_a_worker_that_must_not_wait_longer_records_the_doubt(tmp_path):
         s.upstream.wait_effects("cut-1")
         old = s.gateway.reload()
         assert client.answer() is None
-        wait_state(s.server, "cut-1", "doubt", seconds=5)
+        wait_state(s.server, "cut-1", "doubt", seconds=20)  # the lease has 30
         wait_for("the old ones ended", lambda: not any(map(alive, old)))
         s.upstream.let_go("cut-1")
         assert s.gateway.post("/", "cut-1", b"{}", do="hold=cut-1").problem == "doubt"

@@ -88,7 +88,7 @@ def test_a_client_that_goes_behind_try_files(s):
     with Client(s.gateway.port) as client:
         client.head("/tried/", "Idempotency-Key: gone-1", "X-Do: after=0.3", "Content-Length: 0")
         s.upstream.wait_effects("gone-1")
-    wait_for("its end", lambda: state(s.server, "gone-1") == "completed", 5)
+    wait_for("its end", lambda: state(s.server, "gone-1") == "completed")
 
 
 def test_an_unknown_method_is_not_protected(s):

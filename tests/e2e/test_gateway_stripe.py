@@ -23,7 +23,7 @@ class Sdk:
         self.process = subprocess.Popen(["node", "stripe.mjs", json.dumps(calls)], cwd=folder,
                                         text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def results(self, seconds=40):
+    def results(self, seconds=90):
         said, errors = self.process.communicate(timeout=seconds)
         assert self.process.returncode == 0 and said, errors
         return json.loads(said)
@@ -96,7 +96,7 @@ def test_timeouts_duplicates_and_keys_in_use(s, folder):
         s.upstream.plan("hold=go", key)
     call = dict(key="many", retries=5)
     with Sdk(folder, [{"port": s.gateway.port, **c} for c in (
-            dict(key="slow", timeout=400, retries=5), call, call, call, call, call)]) as sdk:
+            dict(key="slow", timeout=2000, retries=5), call, call, call, call, call)]) as sdk:
         s.upstream.wait_effects("many")
         in_use, = create(s, folder, dict(key="many", retries=0))
         assert kind(in_use) == ("StripeAPIError", 409, "idempotency_error",

@@ -16,7 +16,7 @@ from serving import USERS, Server, pack, raise_files, users, wait_for
 
 HERE = Path(__file__).resolve().parent
 MEASURE_S = 1.0
-MEASURE_COUNT = 100
+MEASURE_COUNT = 200  # so many that a single bad moment is not one in a hundred
 
 
 class Hostile:
@@ -92,8 +92,29 @@ def server(tmp_path_factory):
         yield server
 
 
+TRIES = 3  # a machine that does something else meanwhile is slow now and then, not always
+
+
 def check_beside(server, kind, capsys, login=(), meanwhile=lambda: None):
-    good = Good(server, kind, login)
+    for left in reversed(range(TRIES)):
+        try:
+            return measure_beside(server, kind, capsys, login, meanwhile)
+        except TooSlow:
+            if not left:
+                raise
+
+
+class TooSlow(AssertionError):
+    """It may be the machine."""
+
+
+def quick(condition, text):
+    if not condition:
+        raise TooSlow(text)
+
+
+def measure_beside(server, kind, capsys, login, meanwhile):
+    good = Good(server, f"{kind}-{time.monotonic_ns()}", login)
     before_mb = memory_mb(server)
     alone, alone_p99 = good.measure()
     with Hostile(kind, server.port) as hostile:
@@ -105,9 +126,9 @@ def check_beside(server, kind, capsys, login=(), meanwhile=lambda: None):
     with capsys.disabled():
         print(f"\n  {kind}: {became}; a turn of four takes {alone:.2f} ms alone (p99 {alone_p99:.2f}),"
               f" {beside:.2f} beside them (p99 {beside_p99:.2f}); memory +{grown_mb:.0f} MB", end="")
-    assert beside_p99 < 10 * alone_p99 + 1000, (
-        f"{kind}: one in a hundred turns took {beside_p99:.0f} ms, alone {alone_p99:.0f}")
-    assert beside < 10 * alone + 20, f"{kind}: the median went from {alone:.2f} to {beside:.2f} ms"
+    quick(beside_p99 < 10 * alone_p99 + 1000,
+          f"{kind}: one in a hundred turns took {beside_p99:.0f} ms, alone {alone_p99:.0f}")
+    quick(beside < 10 * alone + 20, f"{kind}: the median went from {alone:.2f} to {beside:.2f} ms")
     return grown_mb
 
 
@@ -131,25 +152,30 @@ def test_others_are_served_beside_wrong_passwords(tmp_path, capsys):
             started = time.monotonic()
             with server.connect() as c:
                 assert c("AUTH", "root", USERS["root"]) == "OK"
-            assert time.monotonic() - started < 2
+            quick(time.monotonic() - started < 2, "it took more than two seconds to log in")
 
         check_beside(server, "wrong_passwords", capsys, ("root", USERS["root"]), log_in)
 
 
 def test_others_are_served_over_http_beside_halves(server, capsys):
-    took = []
-    with Hostile("http_halves", server.http) as hostile, requests.Session() as session:
+    def begins(session, name):
+        took = []
         for i in range(200):
             started = time.perf_counter()
-            answer = session.post(f"{server.url}/v1/ops/pay/http-{i}/begin", json={}, timeout=30)
+            answer = session.post(f"{server.url}/v1/ops/pay/{name}-{i}/begin", json={}, timeout=30)
             took.append((time.perf_counter() - started) * 1000)
             assert answer.json()["verdict"] == "EXECUTE"
-        became = hostile.finish()
-    took.sort()
+        return sorted(took)
+
+    with requests.Session() as session:
+        alone = statistics.median(begins(session, "http-alone"))
+        with Hostile("http_halves", server.http) as hostile:
+            took = begins(session, "http")
+            became = hostile.finish()
     with capsys.disabled():
         print(f"\n  http: {became}; a begin beside them takes {statistics.median(took):.2f} ms "
               f"(p99 {took[197]:.2f})", end="")
-    assert statistics.median(took) < 100
+    assert statistics.median(took) < 10 * alone + 100
 
 
 def test_bad_ones_are_told_why(server):

@@ -338,10 +338,10 @@ def test_plugin__crash_while_loaded__is_reported(plugin):
 def test_plugin__hang__is_ended_at_the_time_limit(plugin):
     run = plugin(merge="if (x == 1 && y == 2) for (;;) pause();")
     before = time.monotonic()
-    result = run("--timeout", "1")
-    assert time.monotonic() - before < 20
+    result = run("--timeout", "3")
+    assert time.monotonic() - before < 60
     assert result.returncode == 1
-    assert "not finished after 1 s in merge(a=1, b=2)" in result.stderr
+    assert "not finished after 3 s in merge(a=1, b=2)" in result.stderr
 
 
 def test_plugin__exit__is_reported_and_is_no_success(plugin):
@@ -460,9 +460,9 @@ def test_plugin__forks_and_hangs__leaves_no_process(plugin, tmp_path, session):
 
 def test_plugin__forks_and_both_hang__ends_at_the_time_limit(plugin, once_bin, tmp_path):
     plugin(merge="if (x == 1 && y == 2) { fork(); for (;;) pause(); }")
-    result = subprocess.run(f"'{once_bin.resolve()}' laws --timeout 1 my_merge.so 2>&1 | tail -n 3",
+    result = subprocess.run(f"'{once_bin.resolve()}' laws --timeout 3 my_merge.so 2>&1 | tail -n 3",
                             shell=True, cwd=tmp_path, timeout=60, text=True, capture_output=True)
-    assert "not finished after 1 s in merge(a=1, b=2)" in result.stdout
+    assert "not finished after 3 s in merge(a=1, b=2)" in result.stdout
 
 
 def test_plugin__both_processes_return__are_counted_once(plugin):

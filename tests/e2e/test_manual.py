@@ -256,7 +256,7 @@ class Terminal:
         os.write(self.main, text.encode())
 
     def wait_for(self, path):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while not (path.exists() and (path.stat().st_size > 0 or path.suffix == ".ready")):
             assert time.monotonic() < end, f"{path.name} did not come: {self.drain()}"
             self.drain()

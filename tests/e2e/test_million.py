@@ -5,10 +5,12 @@ the page in a real Chromium, from the click and from nothing.
 
 Each is tried a few times and the best counts, because other work of the machine only makes it
 slower; where none of them was quick enough, a few times more. On a machine with more work than
-processors everyone gets a share of one, and the bar grows by as much.
+processors, or one that others have a share of, everyone gets a part of a processor, and the bar
+grows by as much.
 """
 import os
 import shutil
+import statistics
 import subprocess
 import threading
 import time
@@ -65,7 +67,7 @@ def fill(server):
             connection.socket.sendall(piece)
             if not reader.is_alive():
                 break
-        reader.join(60)
+        reader.join(180)
     assert set(counts.values()) == {KEYS}, counts
 
 
@@ -84,20 +86,30 @@ def server(filled):
         yield filled
 
 
+def crowded():
+    """How much longer anything takes here and now than it would alone."""
+    wall, own = time.perf_counter(), time.process_time()
+    while time.process_time() - own < 0.03:
+        pass
+    waited = (time.perf_counter() - wall) / (time.process_time() - own)
+    return max(1, waited, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+
+
 def bar_ms():
-    return BAR_MS * max(1, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+    return BAR_MS * crowded()
 
 
 def best_ms(what, once, tries_max=TRIES_MAX):
     """Of several tries. once() gives milliseconds, or None: then the call itself is timed."""
-    taken = []
-    while len(taken) < TRIES or (min(taken) >= bar_ms() and len(taken) < tries_max):
+    taken, bars, bar = [], [], 0
+    while len(taken) < TRIES or (min(taken) >= bar and len(taken) < tries_max):
+        bars.append(bar_ms())
+        bar = statistics.mean(bars)
         began = time.perf_counter()
         told = once()
         taken.append(told if told is not None else (time.perf_counter() - began) * 1e3)
-    print(f"{what}: best {min(taken):.1f} ms of {[round(t, 1) for t in taken]}, "
-          f"bar {bar_ms():.0f} ms")
-    assert min(taken) < bar_ms(), f"{what}: {taken}"
+    print(f"{what}: best {min(taken):.1f} ms of {[round(t, 1) for t in taken]}, bar {bar:.0f} ms")
+    assert min(taken) < bar, f"{what}: {taken}"
 
 
 def first_rows(*words, rows=10):
@@ -211,9 +223,12 @@ def test_loading_the_page(browser, server):
 
 def test_opening_again_is_quick(filled):
     """A server that starts with a million keys answers soon; a person waits for it."""
-    began = time.perf_counter()
-    with filled:
-        with admin(filled) as call:
-            assert len(call("ONCE.LIST", "pay", "COUNT", 10)[1]) == 10
-        print(f"serving after {(time.perf_counter() - began) * 1e3:.0f} ms")
-        assert time.perf_counter() - began < 5
+    taken, bar_s = [], 5 * crowded()
+    while not taken or (min(taken) >= bar_s and len(taken) < 3):
+        began = time.perf_counter()
+        with filled:
+            with admin(filled) as call:
+                assert len(call("ONCE.LIST", "pay", "COUNT", 10)[1]) == 10
+            taken.append(time.perf_counter() - began)
+    print(f"serving after {taken} s, bar {bar_s:.1f} s")
+    assert min(taken) < bar_s, taken

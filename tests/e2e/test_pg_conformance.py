@@ -16,7 +16,7 @@ def play(url, *options):
     """(scenarios that held, lines of those that did not). Nothing here outlives the server, so no
     commit waits for the disk."""
     url += "?options=-csynchronous_commit%3Doff"
-    done = subprocess.run([test_program("conformance_postgres"), *options], text=True, timeout=120,
+    done = subprocess.run([test_program("conformance_postgres"), *options], text=True, timeout=600,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env=dict(os.environ, ONCE_PG_URL=url))
     held = re.findall(r"^ok \d+ - (.*)$", done.stdout, re.MULTILINE)

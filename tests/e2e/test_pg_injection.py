@@ -62,7 +62,7 @@ FUNCTIONS = """
 def hostile(pg):
     url = pg.installed()
     with PgSession(url, autocommit=True) as session:
-        session.rows("SET statement_timeout = '3s'")
+        session.rows("SET statement_timeout = '20s'")
         session.rows("SET client_min_messages = error")
         session.rows("CREATE SEQUENCE public.tripped")
         session.rows("CREATE FUNCTION public.trip() RETURNS text LANGUAGE sql AS"

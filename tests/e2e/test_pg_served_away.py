@@ -41,7 +41,7 @@ def test_told_to_stop_while_it_waits_it_stops(database, tmp_path):
         began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         server.process.wait(30)
-        assert time.monotonic() - began < 4, "it did not wait for the database any longer"
+        assert time.monotonic() - began < 15, "it did not wait for the database any longer"
     finally:
         database.start()
 
@@ -76,9 +76,9 @@ def test_a_call_is_told_when_nobody_answers_and_stopping_does_not_hang(database,
             began = time.monotonic()
             with pytest.raises(Error, match="^STOPPED .*nothing was decided"):
                 c("ONCE.BEGIN", "pay", "second")
-            assert 5 < time.monotonic() - began < 20
+            assert 5 < time.monotonic() - began < 30
             began = time.monotonic()
-            assert server.stop() == 0 and time.monotonic() - began < 10
+            assert server.stop() == 0 and time.monotonic() - began < 20
         finally:
             database.start()
     with StoreServer(tmp_path / "server", database.url()) as server, server.connect() as c:

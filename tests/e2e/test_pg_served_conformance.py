@@ -20,7 +20,7 @@ WAYS = [("resp", 2, ["--lanes", "1"]), ("http", 1, ["--straight", "--threads", "
 @pytest.mark.parametrize("protocol, rounds, options", WAYS, ids=["RESP", "HTTP"])
 def test_the_suite_holds(pg, protocol, rounds, options):
     done = subprocess.run([test_program(f"conformance_{protocol}"), "--postgres", *options],
-                          text=True, timeout=120, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env=dict(os.environ, ONCE_PG_URL=pg.database()))
     held = re.findall(r"^ok \d+ - (.*)$", done.stdout, re.MULTILINE)
     failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]

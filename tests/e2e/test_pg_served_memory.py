@@ -2,13 +2,15 @@
 """Memory of `once serve --store postgres://…` (INV-9): however much is asked for at once, little of it
 is held at once.
 """
+import time
 from pathlib import Path
 
 import pytest
 from failover_cluster import StoreServer
-from serving import pack
+from serving import Error, pack
 
 MIB = 1 << 20
+GIVEN_UP_S = 10  # the server waits no longer for the database
 SIZE, COUNT = 12 * MIB, 40  # of which five fit into ONCE_PG_ANSWERS_SIZE_MAX
 
 
@@ -29,7 +31,11 @@ def test_large_results_that_are_asked_for_at_once(pg, tmp_path, command, answer)
             for number in range(40):  # small answers let it forget that there are large ones
                 c("EXISTS", f"small{number}")
             before = peak_mib(server)
+            began = time.monotonic()
             c.socket.sendall(pack(*command) * COUNT)
-            assert [c.read() for _ in range(COUNT)] == [answer] * COUNT
+            answers = [c.read() for _ in range(COUNT)]
+            if time.monotonic() - began > GIVEN_UP_S:  # a machine that is too slow for all of them
+                answers = [a for a in answers if not isinstance(a, Error) or a.code != "STOPPED"]
+            assert len(answers) > 5 and set(answers) == {answer}, answers
             grown = peak_mib(server) - before
             assert grown < 0.9 * SIZE * COUNT / MIB, f"{grown} MiB: all of them were held at once"

@@ -492,10 +492,12 @@ def test_a_long_queue_in_one_group_costs_nothing(db):
             " FROM generate_series(1, 50000)")
     db.rows("SELECT once.emit('t', '0', 'g' || g) FROM generate_series(1, 10) g")
     assert len(take(db, batch=100)) == 11
-    before = time.monotonic()
+    took = []
     for _ in range(20):
+        before = time.monotonic()
         assert take(db, batch=100) == []
-    assert time.monotonic() - before < 2
+        took.append(time.monotonic() - before)
+    assert min(took) < 0.1  # a busy machine makes some of them slow; a scan of the queue all
 
 
 def test_workers_share_and_nothing_is_lost(db, url):

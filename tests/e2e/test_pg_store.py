@@ -33,7 +33,7 @@ def name_of(url):
     return url.rsplit("/", 1)[1]
 
 
-def disturb(driver, hurt, seconds=2.5, keys=10, threads=8):
+def disturb(driver, hurt, seconds=4, keys=10, threads=8):
     """Runs the load, and hurt() again and again meanwhile. What came of it."""
     print(f"seed {SEED}")
     chance = random.Random(SEED)
@@ -63,16 +63,20 @@ def test_everybody_begins_the_same_keys(url):
         assert driver.list(1) == ("OK", []) == driver.list(4)
 
 
-def test_connections_are_cut(pg, url):
-    with Cutter(pg.port) as cutter, Driver(cutter.url(url)) as driver:
-        def cut(chance):
-            pairs = [pair for pair in cutter.live() if pair.mode is None]
-            if pairs:
-                chance.choice(pairs).mode = chance.choice((QUESTION, ANSWER, ANSWER, HALF))
-            return pairs
-        disturb(driver, cut, keys=4, threads=100)  # so many use several lanes
-        assert driver.stats()["asked_again"] > 0
-        assert driver.stats()["unsettled"] == 0
+def test_connections_are_cut(pg):
+    for _ in range(5):  # a slow machine may be cut where nothing is under way
+        with Cutter(pg.port) as cutter, Driver(cutter.url(pg.installed())) as driver:
+            def cut(chance, cutter=cutter):
+                pairs = [pair for pair in cutter.live() if pair.mode is None]
+                if pairs:
+                    chance.choice(pairs).mode = chance.choice((QUESTION, ANSWER, ANSWER, HALF))
+                return pairs
+            disturb(driver, cut, keys=4, threads=100)  # so many use several lanes
+            stats = driver.stats()
+        assert stats["unsettled"] == 0
+        if stats["asked_again"]:
+            break
+    assert stats["asked_again"] > 0
 
 
 def test_backends_end(pg, url):
@@ -145,7 +149,7 @@ def test_transaction_of_an_application_holds_the_key(pg, url):
             for number in range(40):  # in one batch with the key that is held
                 driver.send(f"begin o{number} other{number}")
             word, *_, took_ms = driver.ask("begin", "b", "held")
-            assert word == "BUSY" and took_ms < 3000, (word, took_ms)
+            assert word == "BUSY" and took_ms < 9000, (word, took_ms)
             for number in range(40):
                 assert driver.answer(f"o{number}")[0] == "EXECUTE"
             driver.send("get g held")  # decided after the transaction: it has not begun for us

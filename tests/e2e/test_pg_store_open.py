@@ -164,5 +164,5 @@ def test_installation_by_another_server_is_waited_for(pg):
             with pytest.raises(TimeoutError):
                 opened.result(timeout=11)
             session.rows("SELECT pg_advisory_unlock_all()")
-            with opened.result(timeout=20) as driver:
+            with opened.result(timeout=60) as driver:
                 assert driver.ask("begin", "b", "key")[0] == "EXECUTE"

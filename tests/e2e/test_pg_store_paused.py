@@ -20,7 +20,8 @@ def test_backend_that_stands_still(pg):
     name = url.rsplit("/", 1)[1]
     with Driver(url, 1) as driver, pg.session(name) as session:
         wait_for("a session", lambda: driver.stats()["links_up"] == 1)
-        stopped, = session.one(LANES, name)
+        (stopped,), = wait_for("its session only", lambda: len(
+            lanes := session.rows(LANES, name)) == 1 and lanes)
         os.kill(stopped, signal.SIGSTOP)
         try:
             begun = time.monotonic()
@@ -28,10 +29,10 @@ def test_backend_that_stands_still(pg):
             time.sleep(2)
             driver.send("begin waits two")
             word, *_, took_ms = driver.answer("sent")
-            assert word == "ERR_IO" and 9500 < took_ms < 12500, (word, took_ms)
+            assert word == "ERR_IO" and 9500 < took_ms < 20000, (word, took_ms)
             # The lost session does not end; its lane goes on without it.
             word, *_, took_ms = driver.answer("waits")
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - begun < 40
             assert word in ("EXECUTE", "ERR_IO"), word
             wait_for("a session", lambda: driver.stats()["links_up"] == 1)
             assert driver.ask("begin", "free", "three")[0] == "EXECUTE"

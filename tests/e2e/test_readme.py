@@ -165,7 +165,7 @@ def test_first_minute_as_written(once_bin, tmp_path):
     finally:
         reader.leave()
         shutil.rmtree(tmp_path, ignore_errors=True)
-    assert started and replayed and replayed - started < 10, "a replay, and at once"
+    assert started and replayed and replayed - started < 30, "a replay, and at once"
 
 
 def test_the_replay_is_within_a_minute_of_typing():

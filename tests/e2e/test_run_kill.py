@@ -146,7 +146,7 @@ def test_a_runner_that_stands_still_until_its_lease_is_over(place):
         assert place.once("resolve", key, "--not-done").returncode == 0
         others.append(place.run(*words).returncode)
 
-    trace(place, command(place, key, ledger, "--lease", "500ms"), before_fork=others_turn)
+    trace(place, command(place, key, ledger, "--lease", "2s"), before_fork=others_turn)
     assert others == [0]
     assert len(place.lines(ledger)) == 1
     assert f"replayed '{key}'" in place.path("output").read_text()

@@ -335,7 +335,7 @@ def test_nobody_who_guesses_holds_the_end_up(tmp_path, protocol):
         server.process.send_signal(signal.SIGTERM)
         wait_for_line(server, "draining")
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(15) == 0
+        assert server.process.wait(30) == 0
         server.process = None
     for s in held:
         s.close()

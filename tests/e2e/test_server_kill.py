@@ -68,7 +68,7 @@ def run_rounds(server, clients, rounds, seed):
         load = clients.load(number)
         try:
             # Everyone is at work again before the next kill, which comes at a random moment.
-            wait_for("clients go on", lambda: clients.told() > before + 4000)
+            wait_for("clients go on", lambda: clients.told() > before + 4000, 120)
             time.sleep(rng.uniform(0, 0.15))
             clients.alive()
             server.kill()

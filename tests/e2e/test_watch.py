@@ -57,7 +57,7 @@ def load(server):
     def work():
         with server.connect() as c:
             while not over.is_set():
-                c("ONCE.BEGIN", "load", "same")
+                c("ONCE.BEGIN", "load", "same", "LEASE", 3600000)  # no doubt for all of this file
     thread = threading.Thread(target=work)
     thread.start()
     try:
@@ -105,7 +105,7 @@ class Terminal:
     def text(self):
         return re.sub(rb"\033\[[0-9;?]*[A-Za-z]", b"", self.frame).decode()
 
-    def shows(self, pattern, seconds=15):
+    def shows(self, pattern, seconds=30):
         return wait_for(f"a screen with {pattern}",
                         lambda: b"\033[J" in self.read() and re.search(pattern, self.text), seconds)
 
@@ -280,7 +280,8 @@ def test_it_fits_the_terminal_whatever_its_size(once_bin, doubtful):
         for rows, columns in ((24, 80), (10, 40), (5, 20), (2, 3), (60, 200)):
             screen.resize(rows, columns)
             mark = len(screen.read())
-            wait_for("a frame of the new size", lambda: screen.read()[mark:].count(b"\033[H") >= 2)
+            # The first may have been drawn before, and the last may not be whole yet.
+            wait_for("a frame of the new size", lambda: screen.read()[mark:].count(b"\033[H") >= 3)
             lines = screen.text.replace("\r", "").split("\n")
             assert len(lines) <= rows, (rows, columns, lines)
             assert max(map(len, lines)) <= columns, (rows, columns, lines)
@@ -342,7 +343,7 @@ def test_a_server_that_stands_still_holds_nobody_up(once_bin, tmp_path):
             other.shows(r"live \| once")
             server.process.send_signal(signal.SIGSTOP)
             try:
-                screen.shows("no answer for 2 s")
+                screen.shows(r"no answer for \d+ s")
                 screen.resize(12, 60)
                 wait_for("the new size", lambda: len(screen.text.split("\n")) == 12)
                 assert screen.end(b"q") == 0

@@ -13,6 +13,7 @@ const puppeteer = require('puppeteer-core');
 
 const AXE = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const POLL_MS = 15;
+const START_MS = 120000; // of a browser or of a page, on a machine that has other work
 
 let browser = null;
 const pages = new Map(); // name: {page, seen}
@@ -26,7 +27,9 @@ async function launch({ path, offline = true }) {
         args.push('--no-sandbox'); // Chromium refuses a sandbox to root
     if (offline)
         args.push('--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1');
-    browser = await puppeteer.launch({ executablePath: path, headless: true, pipe: true, args });
+    browser = await puppeteer.launch({
+        executablePath: path, headless: true, pipe: true, timeout: START_MS, args,
+    });
     return browser.version();
 }
 
@@ -81,6 +84,7 @@ async function open({ name, url, width = 1280, height = 900, scheme = 'light', s
         await page.evaluateOnNewDocument(script);
     if (prompts)
         await watchPrompts(page, seen);
+    page.setDefaultNavigationTimeout(START_MS);
     pages.set(name, { page, seen, context });
     await page.goto(url, { waitUntil: 'domcontentloaded' });
     return null;

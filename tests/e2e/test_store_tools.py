@@ -569,7 +569,10 @@ def test_lost_changes_are_named(once_bin, objects):
     segments = segments_of(once_bin, folder)
     newest = max(segments)
     path = segments[newest - 1]
-    flip(path, 2 * BLOCK + 40)
+    inside = json.loads(once(once_bin, "inspect", "--json", "--records", path).stdout)
+    one = next(batch for batch in inside["batches"][1:]
+               if [record["kind"] == "operation" for record in batch["records"]] == [False])
+    flip(path, one["offset"] + 40)
     status, report = checked(once_bin, folder)
     damage, = [f for f in report["findings"] if f["damage"]]
     assert status == 70 and damage["kind"] == "batches" and damage["segment"] == newest - 1

@@ -246,7 +246,7 @@ int once__http_listen(struct once__http *http, const struct once__listen *where,
     if (err != ONCE_OK)
         return err;
     port = &http->ports[http->port_count];
-    *port = (struct once__http_port){.http = http, .fd = fd};
+    *port = (struct once__http_port){.http = http};
     /* Signals are the business of the thread that runs the server. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -267,14 +267,9 @@ int once__http_listen(struct once__http *http, const struct once__listen *where,
 
 void once__http_drain(struct once__http *http)
 {
-    if (atomic_exchange(&http->draining, true))
-        return;
-    for (size_t i = 0; i < http->port_count; i++) {
-        (void)MHD_quiesce_daemon(http->ports[i].daemon);
-        /* The library's thread may still use the number, so it is closed later; but nobody shall
-         * wait in its queue. */
-        (void)shutdown(http->ports[i].fd, SHUT_RDWR);
-    }
+    /* Who connects now is told so, and health checks see it. The library could stop to listen, but
+     * then it races with its own thread and may end the process. */
+    atomic_store(&http->draining, true);
 }
 
 size_t once__http_pending(const struct once__http *http)
@@ -294,10 +289,8 @@ void once__http_free(struct once__http *http)
     while (http->suspended > 0)
         pthread_cond_wait(&http->rested, &http->lock);
     pthread_mutex_unlock(&http->lock);
-    for (size_t i = 0; i < http->port_count; i++) {
-        MHD_stop_daemon(http->ports[i].daemon);
-        close(http->ports[i].fd);
-    }
+    for (size_t i = 0; i < http->port_count; i++)
+        MHD_stop_daemon(http->ports[i].daemon); /* closes the socket, too */
     ONCE_ASSERT(atomic_load(&http->pending) == 0);
     once__http_watch_free(http->watch);
     once__scopes_free(http->scopes);

@@ -27,7 +27,6 @@ struct once__scopes;
 struct once__http_port {
     struct once__http *http;
     struct MHD_Daemon *daemon;
-    int fd;
 };
 
 struct once__http {

@@ -16,6 +16,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+import requests
 
 from serving import (HOST, ROOT, USERS, Connection, Error, Server, certificates, free_port, hashed,
                      once_binary, pack, run, users, wait_for)
@@ -355,6 +356,27 @@ def test_a_second_signal_does_not_wait(tmp_path):
             assert server.process.wait(20) == 0
             reader.close()
         server.process = None
+
+
+def test_who_connects_while_it_drains_is_told_so(tmp_path):
+    with Server(tmp_path, "drain = 1h\n") as server:
+        with server.connect() as reader:
+            reader("SET", "big", b"x" * (1 << 20))
+            reader.socket.sendall(b"*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n" * 64)  # and never reads it
+            server.process.send_signal(signal.SIGTERM)
+            wait_for_line(server, "draining")
+            ready = requests.get(f"{server.url}/readyz", timeout=30)
+            assert ready.status_code == 503 and "draining" in ready.text
+            refused = requests.post(f"{server.url}/v1/ops/demo/late/begin", json={}, timeout=30)
+            assert refused.status_code == 503 and refused.headers["Connection"] == "close"
+            assert refused.json()["type"].endswith("draining") and refused.headers["Retry-After"]
+            with pytest.raises(ConnectionRefusedError):
+                server.connect()
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(30) == 0
+        server.process = None
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((HOST, server.http))
 
 
 def test_a_failed_write_ends_the_server_with_an_error(tmp_path):

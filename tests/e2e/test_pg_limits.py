@@ -45,9 +45,9 @@ def begun(session):
     return key, session.value("SELECT fence FROM once.begin('ns', %s)", key)
 
 
-def begin(session, ns="ns", key=None, owner=None, ttl=1000, lease=1000):
-    session.rows("SELECT * FROM once.begin(%s, %s, NULL, %s, %s::bigint, %s::bigint)", ns,
-                 key or fresh(), owner, ttl, lease)
+def begin(session, ns="ns", key=None, owner=None, ttl=1000, lease=1000, doubt="REJECT"):
+    session.rows("SELECT * FROM once.begin(%s, %s, NULL, %s, %s::bigint, %s::bigint, %s)", ns,
+                 key or fresh(), owner, ttl, lease, doubt)
 
 
 def complete(session, size):
@@ -143,6 +143,21 @@ def test_a_key_of_the_future(session):
     with pytest.raises(psycopg.Error) as refused:
         born(session, LIMITS["KEY_SKEW_MS_MAX"] + 60000)
     assert refused.value.diag.message_detail == "ERR_KEY_FUTURE"
+
+
+@pytest.mark.parametrize("arguments, error", [
+    ({"ttl": 0}, "ERR_INVALID"), ({"ttl": -2**63}, "ERR_INVALID"), ({"ttl": None}, "ERR_INVALID"),
+    ({"lease": 0}, "ERR_INVALID"), ({"lease": -2**63}, "ERR_INVALID"),
+    ({"lease": None}, "ERR_INVALID"), ({"owner": "ä" * 33}, "ERR_INVALID"),
+    ({"ns": "a b"}, "ERR_INVALID"), ({"ns": "ä"}, "ERR_INVALID"), ({"ns": ""}, "ERR_INVALID"),
+    ({"key": "a\nb"}, "ERR_KEY_CHARACTER"), ({"key": "ä"}, "ERR_KEY_CHARACTER"),
+    ({"doubt": "maybe"}, "ERR_INVALID"), ({"doubt": None}, "ERR_INVALID")])
+def test_the_other_edge(session, arguments, error):
+    """Where the smallest, or none, is refused; and what is counted in bytes, not in characters."""
+    with pytest.raises(psycopg.Error) as refused:
+        begin(session, **arguments)
+    assert refused.value.diag.message_detail == error, refused.value
+    begin(session, ttl=1, lease=1, owner="ä" * 32, doubt="retry")
 
 
 def test_what_is_not_said(session):

@@ -122,6 +122,111 @@ def test_a_message_is_known_for_its_retention_after_the_wait(url, db, other):
     assert other.value("SELECT once.seen('wait', 't', 'm', 60000)")
 
 
+# ---- Time that stands ----------------------------------------------------------------------------
+
+NOON_MS = 1800000000000
+STILL = ("CREATE SEQUENCE once.still AS bigint; CREATE OR REPLACE FUNCTION once.clock_ms()"
+         " RETURNS bigint LANGUAGE sql VOLATILE AS"
+         " $$ SELECT pg_catalog.pg_sequence_last_value('once.still') $$")
+
+
+@pytest.fixture(scope="module")
+def still(pg):
+    """A database whose clock goes on only when it is set: edges are met to the millisecond."""
+    found = pg.installed()
+    with PgSession(found) as session:
+        session.rows(STILL)
+    return found
+
+
+@pytest.fixture
+def noon(still):
+    with PgSession(still) as session:
+        clock(session, NOON_MS)
+        session.rows("DELETE FROM once.operation")
+        yield session
+
+
+def clock(session, ms):
+    session.rows("SELECT setval('once.still', %s)", ms)
+
+
+def born(ms):
+    digits = f"{ms:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7000-8000-000000000001"
+
+
+@pytest.mark.parametrize("age_ms, ended, waited_ms, answer", [
+    (0, "ROLLBACK", 99, ("EXECUTE", 0)), (0, "ROLLBACK", 100, ("EXECUTE", 100)),
+    (900, "ROLLBACK", 99, ("EXECUTE", 0)), (901, "ROLLBACK", 98, ("EXECUTE", 0)),
+    (901, "ROLLBACK", 99, ("TOO_OLD", None)), (999, "ROLLBACK", 1, ("TOO_OLD", None)),
+    (0, "COMMIT", 99, ("BUSY", 0)), (0, "COMMIT", 100, ("BUSY", 0))])
+def test_a_short_wait_is_no_wait_but_for_a_key_at_its_age(still, noon, age_ms, ended, waited_ms,
+                                                          answer):
+    """100 ms are what a begin may be late; a key is not executed past its retention by any."""
+    key = born(NOON_MS - age_ms)
+    with PgSession(still) as first, PgSession(still) as second:
+        first.rows("BEGIN")
+        first.rows("SELECT once.begin('still', %s, ttl_ms => 1000)", key)
+        behind = Behind(still, second, "SELECT verdict FROM once.begin('still', %s,"
+                                       " ttl_ms => 1000)", key)
+        clock(second, NOON_MS + waited_ms)
+        first.rows(ended)
+        (verdict,), = behind.end()
+    made = noon.rows("SELECT created_ms - %s FROM once.operation WHERE key = %s", NOON_MS, key)
+    assert (verdict, made[0][0] if made else None) == answer
+
+
+@pytest.mark.parametrize("age_ms, answer", [
+    (-86400000, "EXECUTE"), (-86400001, "ERR_KEY_FUTURE"), (0, "EXECUTE"), (899, "EXECUTE"),
+    (900, "EXECUTE"), (999, "EXECUTE"), (1000, "TOO_OLD"), (1001, "TOO_OLD")])
+def test_a_key_at_the_edges_of_its_age(noon, age_ms, answer):
+    key = born(NOON_MS - age_ms)
+    try:
+        said = noon.value("SELECT verdict FROM once.begin('still', %s, ttl_ms => 1000)", key)
+    except psycopg.Error as error:
+        said = error.diag.message_detail
+    assert said == answer
+    # It is kept for its retention after its birth, if that is still to come.
+    assert noon.rows("SELECT expires_ms - %s FROM once.operation", NOON_MS) == (
+        [(1000 + max(0, -age_ms),)] if answer == "EXECUTE" else [])
+
+
+def test_the_last_millisecond_of_the_year_9999(noon):
+    begin = "SELECT verdict FROM once.begin('still', %s)"
+    clock(noon, 253402300799999)
+    assert noon.value(begin, "last") == "EXECUTE"
+    clock(noon, 253402300800000)
+    with pytest.raises(psycopg.Error) as caught:
+        noon.rows(begin, "after")
+    assert caught.value.diag.message_detail == "ERR_CLOCK"
+
+
+def test_a_complete_never_shortens_what_is_kept(noon):
+    """A key of the future is kept until its own time is over; any other from its complete on."""
+    for birth_ms, expires_ms in ((86400000, 86400000 + 1000), (0, 5000 + 1000)):
+        key = born(NOON_MS + birth_ms)
+        clock(noon, NOON_MS)
+        fence = noon.value("SELECT fence FROM once.begin('still', %s, ttl_ms => 1000)", key)
+        clock(noon, NOON_MS + 5000)
+        assert noon.value("SELECT once.complete('still', %s, %s)", key, fence) == "OK"
+        assert noon.value("SELECT expires_ms - %s FROM once.operation WHERE key = %s", NOON_MS,
+                          key) == expires_ms
+
+
+def test_who_does_not_wait_does_not_wait_for_a_locked_table(still, noon):
+    """While an index is made, say: even the plan of a statement waits for the table."""
+    begin = "SELECT verdict, retry_ms FROM once.begin('still', %s, wait => false)"
+    with PgSession(still, options="-c lock_timeout=20s") as fresh, noon.transaction():
+        noon.rows("LOCK TABLE once.operation IN SHARE MODE")
+        assert fresh.one(begin, "locked") == ("BUSY", 100)
+        assert fresh.value("SHOW lock_timeout") == "20s"
+        waiting = Behind(still, noon, "SELECT verdict FROM once.begin('still', 'null', wait => NULL)")
+    assert waiting.end() == [("EXECUTE",)]
+    with PgSession(still) as fresh:
+        assert fresh.one(begin, "locked") == ("EXECUTE", None)
+
+
 # ---- Collations and settings ---------------------------------------------------------------------
 
 def day(db, collation):

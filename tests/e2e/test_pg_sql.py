@@ -652,6 +652,8 @@ def tenants(pg, url, db):
         db.rows(f"CREATE ROLE {role} LOGIN")
         db.rows(f"GRANT once_operator TO {role}")
     db.rows(f"GRANT {names['group']} TO {names['carol']}")
+    db.rows("CREATE OR REPLACE FUNCTION public.echo(jsonb) RETURNS jsonb LANGUAGE sql AS"
+            " 'SELECT $1'")
     scope = "INSERT INTO once.scope VALUES (%s, %s)"
     db.rows(scope, names["alice"], "shop")
     db.rows(scope, names["bob"], "pub*")
@@ -688,7 +690,7 @@ def test_tenants_use_their_own_names(tenants):
     "SELECT once.guard('pub', 1)", "SELECT once.machine('pub', '{a>b}')",
     "SELECT once.machine_change('pub', '{a>b}')", "SELECT once.move('pub', 'e', 'a', 'b')",
     "SELECT once.state('pub', 'e')", "SELECT once.emit('pub', '1')", "SELECT once.take('pub')",
-    "SELECT once.apply('pub', 'k', '1', 'pg_catalog.jsonb_strip_nulls'::regproc::oid)",
+    "SELECT once.apply('pub', 'k', '1', p.oid) FROM pg_proc p WHERE p.proname = 'echo'",
 ])
 def test_tenant_is_kept_out_by_every_function(tenants, statement):
     refused(tenants["alice"], DENIED, "may not use", statement)
@@ -701,6 +703,27 @@ def test_tenant_cannot_acknowledge_for_another(tenants):
     refused(tenants["alice"], NOTFOUND, "no such message", "SELECT once.release(%s, %s)", number,
             token)
     assert tenants["bob"].value("SELECT once.ack(%s, %s)", number, token)
+
+
+def test_tenant_cannot_complete_for_another(tenants, db):
+    """Not even with the fence, and while it runs."""
+    fence = tenants["bob"].value("SELECT fence FROM once.begin('pub', 'k')")
+    complete = "SELECT once.complete('pub', 'k', %s)"
+    refused(tenants["alice"], DENIED, "may not use", complete, fence)
+    assert db.value("SELECT state FROM once.get('pub', 'k')") == "started"
+    assert tenants["bob"].value(complete, fence) == "OK"
+
+
+def test_complete_is_of_one_name(db):
+    """A fence is of one operation; and an ended one is no longer what a server's call left."""
+    fence = db.value("SELECT fence FROM once.begin('n', 'k')")
+    db.rows("SELECT once.begin('n', 'j'), once.begin('m', 'k')")
+    db.rows("UPDATE once.operation SET call = gen_random_uuid()")
+    for ns, key in (("n", "j"), ("m", "k")):
+        refused(db, STALE, "STALE", "SELECT once.complete(%s, %s, %s)", ns, key, fence)
+    assert db.value("SELECT once.complete('n', 'k', %s)", fence) == "OK"
+    assert db.rows("SELECT ns, key, state, call IS NULL FROM once.operation ORDER BY id") == [
+        ("n", "k", 2, True), ("n", "j", 1, False), ("m", "k", 1, False)]
 
 
 def test_tenant_sees_its_own_rows_only(tenants, db):

@@ -66,8 +66,8 @@ BEGIN
 END $$;
 
 -- A key is new nearly always, and then this is one INSERT: each further statement, and each expression
--- of one, is set up again in every transaction, which costs more than the INSERT itself. Whoever waited
--- for another transaction for 100 ms or more comes again, and so does a key that is nearly too old.
+-- of one, is set up again in every transaction. Whoever waited for another transaction for 100 ms or
+-- more comes again, and so does a key that is nearly too old.
 CREATE FUNCTION once.begin(ns text, key text, fingerprint bytea DEFAULT NULL,
                            owner text DEFAULT NULL, ttl_ms bigint DEFAULT 86400000,
                            lease_ms bigint DEFAULT 30000, on_doubt text DEFAULT 'REJECT',
@@ -77,6 +77,9 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     v once.verdict;
 BEGIN
+    IF $8 IS FALSE THEN -- before any statement here: planning one waits for whoever locks the table
+        RETURN once.begin_at_once($1, $2, $3, $4, $5, $6, $7);
+    END IF;
     INSERT INTO once.operation AS o
     SELECT $1, $2, n.fence, 1, 1, n.fence, n.now, n.now OPERATOR(pg_catalog.+) $6, $5,
            greatest(n.now, n.birth) OPERATOR(pg_catalog.+) $5, 0, once.fingerprint_of($3),
@@ -84,8 +87,7 @@ BEGIN
     FROM (SELECT pg_catalog.nextval('once.fence_seq') AS fence, once.clock_ms() AS now,
                  CASE WHEN pg_catalog.octet_length($2) OPERATOR(pg_catalog.=) 36
                       THEN once.birth_ms($2) ELSE -1 END AS birth) AS n
-    WHERE $8 IS NOT FALSE
-          AND $1 COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[!-~]+$'
+    WHERE $1 COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[!-~]+$'
           AND pg_catalog.octet_length($1) OPERATOR(pg_catalog.<=) 64
           AND $2 COLLATE pg_catalog."C" OPERATOR(pg_catalog.~) '^[ -~]+$'
           AND pg_catalog.octet_length($2) OPERATOR(pg_catalog.<=) 255
@@ -110,8 +112,6 @@ BEGIN
         RETURN v;
     ELSIF v.fence IS NOT NULL THEN
         RETURN once.begin_anew($1, $2, $3, $4, $5, $6, $7);
-    ELSIF $8 IS FALSE THEN
-        RETURN once.begin_at_once($1, $2, $3, $4, $5, $6, $7);
     END IF;
     RETURN once.begin_known($1, $2, $3, $4, $5, $6, $7);
 END $$;

@@ -38,8 +38,8 @@ def shortcuts():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--timeout", type=int, default=60, help="seconds a goal (default 60)")
-    parser.add_argument("--jobs", type=int, default=2, help="units at a time (default 2)")
+    parser.add_argument("--timeout", type=int, default=180, help="seconds a goal (default 180)")
+    parser.add_argument("--jobs", type=int, default=3, help="units at a time (default 3)")
     parser.add_argument("--verbose", action="store_true", help="print what Frama-C prints")
     options = parser.parse_args()
 
@@ -49,10 +49,11 @@ def main():
 
         def run(unit):
             started = time.monotonic()
-            result = prove(unit[1], env, timeout_s=options.timeout, jobs=2, smoke=True)
+            result = prove(unit[1], env, timeout_s=options.timeout, jobs=4, smoke=True)
             return result, time.monotonic() - started
 
-        # Frama-C prepares goals on one core while the provers wait: two units at a time use two.
+        # Frama-C prepares goals on one core, and looks only now and then whether a prover is ready:
+        # more units and more provers than cores keep the cores busy.
         with ThreadPoolExecutor(options.jobs) as pool:
             for (name, _, least), (result, seconds) in zip(UNITS, pool.map(run, UNITS)):
                 if options.verbose:

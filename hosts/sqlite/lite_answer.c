@@ -30,17 +30,6 @@ static void finish(struct once__lite_call *call, struct once__view *view)
     once_buf_release(view->out);
 }
 
-static void known_field(struct once__view *view, const char *name, struct once_bytes bytes,
-                        bool known)
-{
-    if (known) {
-        once__view_bytes_field(view, name, bytes);
-        return;
-    }
-    once__view_field(view, name);
-    once__view_text(view, "null");
-}
-
 void once__lite_tell_begin(struct once__lite_call *call, const struct once_decision *decision)
 {
     const struct once_record *next = &decision->next;
@@ -53,8 +42,8 @@ void once__lite_tell_begin(struct once__lite_call *call, const struct once_decis
     if (decision->word == ONCE_EXECUTE || decision->word == ONCE_DOUBT) {
         once__view_number_field(&view, "fence", next->fence);
         once__view_number_field(&view, "attempt", next->attempt);
-        known_field(&view, "point", next->point, next->point.size > 0);
-        known_field(&view, "data", next->data, next->point.size > 0);
+        once__view_known_field(&view, "point", next->point, next->point.size > 0);
+        once__view_known_field(&view, "data", next->data, next->point.size > 0);
     } else if (decision->word == ONCE_REPLAY) {
         once__view_signed_field(&view, "code", next->code);
         once__view_bytes_field(&view, "result", next->result);
@@ -62,18 +51,6 @@ void once__lite_tell_begin(struct once__lite_call *call, const struct once_decis
         once__view_signed_field(&view, "retry_ms", decision->retry_ms);
     }
     finish(call, &view);
-}
-
-static void fingerprint_field(struct once__view *view, const struct once_fingerprint *fingerprint)
-{
-    char text[2 * ONCE_FINGERPRINT_SIZE + 1];
-    bool known = false;
-
-    for (size_t i = 0; i < ONCE_FINGERPRINT_SIZE; i++) {
-        known = known || fingerprint->bytes[i] != 0;
-        (void)snprintf(text + 2 * i, 3, "%02x", fingerprint->bytes[i]);
-    }
-    known_field(view, "fingerprint", once_bytes_of(text), known);
 }
 
 void once__lite_tell_record(struct once__lite_call *call, const struct once__lite_name *name,
@@ -95,15 +72,15 @@ void once__lite_tell_record(struct once__lite_call *call, const struct once__lit
     } else if (state == ONCE_STATE_FAILED) {
         once__view_bytes_field(&view, "reason", record->result);
     }
-    known_field(&view, "owner", record->owner, record->owner.size > 0);
-    known_field(&view, "point", record->point, record->point.size > 0);
-    known_field(&view, "data", record->data, record->point.size > 0);
+    once__view_known_field(&view, "owner", record->owner, record->owner.size > 0);
+    once__view_known_field(&view, "point", record->point, record->point.size > 0);
+    once__view_known_field(&view, "data", record->data, record->point.size > 0);
     once__view_signed_field(&view, "created_ms", record->created_ms);
     once__view_signed_field(&view, "lease_end_ms", record->lease_end_ms);
     once__view_signed_field(&view, "retention_ms", record->retention_ms);
     once__view_signed_field(&view, "expires_ms", record->expires_ms);
     once__view_signed_field(&view, "now_ms", call->lite->now_ms);
-    fingerprint_field(&view, &record->fingerprint);
+    once__view_fingerprint_field(&view, &record->fingerprint);
     finish(call, &view);
 }
 

@@ -171,3 +171,27 @@ void once__view_bytes_field(struct once__view *view, const char *name, struct on
     once__view_text(view, "_base64\":");
     once__view_base64(view, bytes);
 }
+
+void once__view_known_field(struct once__view *view, const char *name, struct once_bytes bytes,
+                            bool known)
+{
+    if (known) {
+        once__view_bytes_field(view, name, bytes);
+        return;
+    }
+    once__view_field(view, name);
+    once__view_text(view, "null");
+}
+
+void once__view_fingerprint_field(struct once__view *view,
+                                  const struct once_fingerprint *fingerprint)
+{
+    char text[2 * ONCE_FINGERPRINT_SIZE + 1];
+    bool known = false;
+
+    for (size_t i = 0; i < ONCE_FINGERPRINT_SIZE; i++) {
+        known = known || fingerprint->bytes[i] != 0;
+        (void)snprintf(text + 2 * i, 3, "%02x", fingerprint->bytes[i]);
+    }
+    once__view_known_field(view, "fingerprint", once_bytes_of(text), known);
+}

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include <once/bytes.h>
+#include <once/fingerprint.h>
 
 struct once__view {
     struct once_buf *out;
@@ -31,5 +32,11 @@ void once__view_signed_field(struct once__view *view, const char *name, int64_t 
 void once__view_number_field(struct once__view *view, const char *name, uint64_t number);
 /* ,"name":"…", or ,"name_base64":"…" for bytes that are not UTF-8. */
 void once__view_bytes_field(struct once__view *view, const char *name, struct once_bytes bytes);
+/* The same; null where nothing is known. */
+void once__view_known_field(struct once__view *view, const char *name, struct once_bytes bytes,
+                            bool known);
+/* In hexadecimal; null where there is none. */
+void once__view_fingerprint_field(struct once__view *view,
+                                  const struct once_fingerprint *fingerprint);
 
 #endif

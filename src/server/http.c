@@ -229,12 +229,12 @@ static struct MHD_Daemon *start_daemon(struct once__http *http, bool tls, int fd
 int once__http_listen(struct once__http *http, const struct once__listen *where, uint16_t *ret_port,
                       struct once_message *ret_message)
 {
-    struct once__http_port *port;
+    struct MHD_Daemon *daemon;
     sigset_t all, before;
     int fd = -1;
     int err;
 
-    if (http->port_count == ONCE_LISTENERS_MAX) {
+    if (http->daemon_count == ONCE_LISTENERS_MAX) {
         say(ret_message, where, "listen on", "there are too many listeners already");
         return ONCE_ERR_FULL;
     }
@@ -245,20 +245,18 @@ int once__http_listen(struct once__http *http, const struct once__listen *where,
     err = open_socket(where, &fd, ret_message);
     if (err != ONCE_OK)
         return err;
-    port = &http->ports[http->port_count];
-    *port = (struct once__http_port){.http = http};
     /* Signals are the business of the thread that runs the server. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    port->daemon = start_daemon(http, where->tls, fd);
+    daemon = start_daemon(http, where->tls, fd);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!port->daemon) {
+    if (!daemon) {
         say(ret_message, where, "serve",
             "libmicrohttpd did not start (no memory, threads or files left?)");
         close(fd);
         return ONCE_ERR_IO;
     }
-    http->port_count++;
+    http->daemons[http->daemon_count++] = daemon;
     *ret_port = port_of(fd);
     return ONCE_OK;
 }
@@ -289,8 +287,8 @@ void once__http_free(struct once__http *http)
     while (http->suspended > 0)
         pthread_cond_wait(&http->rested, &http->lock);
     pthread_mutex_unlock(&http->lock);
-    for (size_t i = 0; i < http->port_count; i++)
-        MHD_stop_daemon(http->ports[i].daemon); /* closes the socket, too */
+    for (size_t i = 0; i < http->daemon_count; i++)
+        MHD_stop_daemon(http->daemons[i]); /* closes the socket, too */
     ONCE_ASSERT(atomic_load(&http->pending) == 0);
     once__http_watch_free(http->watch);
     once__scopes_free(http->scopes);

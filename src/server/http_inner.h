@@ -23,16 +23,10 @@
 struct once__http_watch;
 struct once__scopes;
 
-/* Of one listener. */
-struct once__http_port {
-    struct once__http *http;
-    struct MHD_Daemon *daemon;
-};
-
 struct once__http {
     struct once__http_setup setup;
-    struct once__http_port ports[ONCE_LISTENERS_MAX];
-    size_t port_count;
+    struct MHD_Daemon *daemons[ONCE_LISTENERS_MAX]; /* of each listener */
+    size_t daemon_count;
     struct once__http_watch *watch;
     struct once__scopes *scopes;
     _Atomic size_t pending;     /* requests */

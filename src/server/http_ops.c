@@ -316,17 +316,6 @@ static void end(struct once__http_request *request, struct once__view *view)
 }
 
 /* "name":"…" where there is something, else null. */
-static void put_known(struct once__view *view, const char *name, struct once_bytes bytes,
-                      bool known)
-{
-    if (known) {
-        once__view_bytes_field(view, name, bytes);
-        return;
-    }
-    once__view_field(view, name);
-    once__view_text(view, "null");
-}
-
 void once__http_begin_finish(struct once__http_request *request)
 {
     const struct once_reply *reply = &request->call.op.reply;
@@ -339,8 +328,8 @@ void once__http_begin_finish(struct once__http_request *request)
     if (reply->word == ONCE_EXECUTE) {
         once__view_number_field(&view, "fence", reply->fence);
         once__view_number_field(&view, "attempt", reply->attempt);
-        put_known(&view, "point", reply->point, has_point);
-        put_known(&view, "data", reply->data, has_point);
+        once__view_known_field(&view, "point", reply->point, has_point);
+        once__view_known_field(&view, "data", reply->data, has_point);
     } else {
         once__view_signed_field(&view, "code", reply->code);
         once__view_bytes_field(&view, "result", reply->result);
@@ -374,18 +363,6 @@ void once__http_complete_finish(struct once__http_request *request)
     end(request, &view);
 }
 
-static void put_fingerprint(struct once__view *view, const struct once_fingerprint *fingerprint)
-{
-    char text[2 * ONCE_FINGERPRINT_SIZE + 1];
-    bool known = false;
-
-    for (size_t i = 0; i < ONCE_FINGERPRINT_SIZE; i++) {
-        known = known || fingerprint->bytes[i] != 0;
-        (void)snprintf(text + 2 * i, 3, "%02x", fingerprint->bytes[i]);
-    }
-    put_known(view, "fingerprint", once_bytes_of(text), known);
-}
-
 void once__http_get_finish(struct once__http_request *request)
 {
     const struct once_reply *reply = &request->call.op.reply;
@@ -408,14 +385,14 @@ void once__http_get_finish(struct once__http_request *request)
     }
     if (reply->state == ONCE_STATE_FAILED)
         once__view_bytes_field(&view, "reason", reply->result);
-    put_known(&view, "owner", reply->owner, reply->owner.size > 0);
-    put_known(&view, "point", reply->point, reply->point.size > 0);
-    put_known(&view, "data", reply->data, reply->point.size > 0);
+    once__view_known_field(&view, "owner", reply->owner, reply->owner.size > 0);
+    once__view_known_field(&view, "point", reply->point, reply->point.size > 0);
+    once__view_known_field(&view, "data", reply->data, reply->point.size > 0);
     once__view_signed_field(&view, "created_ms", reply->created_ms);
     once__view_signed_field(&view, "lease_end_ms", reply->lease_end_ms);
     once__view_signed_field(&view, "retention_ms", reply->retention_ms);
     once__view_signed_field(&view, "expires_ms", reply->expires_ms);
     once__view_signed_field(&view, "now_ms", reply->now_ms);
-    put_fingerprint(&view, &reply->fingerprint);
+    once__view_fingerprint_field(&view, &reply->fingerprint);
     end(request, &view);
 }

@@ -3,6 +3,7 @@
 so they are written out there; here each is met at its edge: the largest value passes, the next one is
 refused by its name.
 """
+import itertools
 import re
 import time
 
@@ -35,9 +36,11 @@ def session(pg):
         yield made
 
 
-def fresh(name=[0]):
-    name[0] += 1
-    return f"limit-{name[0]}"
+NUMBERS = itertools.count(1)
+
+
+def fresh():
+    return f"limit-{next(NUMBERS)}"
 
 
 def begun(session):
